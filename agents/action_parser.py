@@ -1,0 +1,45 @@
+"""Any text the policy writes becomes either one clean line for the environment, or an invalid action; parsing never raises."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+MAX_ACTION_LENGTH = 200
+"""Characters an action may have; a longer one is invalid rather than cut, since half an action may be another action."""
+
+_END_TOKENS = re.compile(r"(?<!\s)(?:<\|[a-z_]+\|>|<end_of_turn>|<eos>|</s>|\s)+\Z")
+_TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)
+_TAGS = ("<action>", "</action>")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedAction:
+    """What the environment gets. `action` is "" where `ok` is False."""
+
+    action: str
+    ok: bool
+
+
+def parse_action(text: str, *, max_length: int = MAX_ACTION_LENGTH) -> ParsedAction:
+    """Take the action out of a sampled turn.
+
+    Where the text holds `<action>...</action>`, the last such pair counts: earlier ones may stand in the policy's thinking. A tag
+    without its partner makes the turn invalid. Without tags the first line counts. End-of-turn tokens at its end, control
+    characters, and space around the action are dropped.
+    """
+    if any(tag in text for tag in _TAGS):
+        pairs = _TAGGED.findall(text)
+        if not pairs or any(tag in _TAGGED.sub("", text) + pairs[-1] for tag in _TAGS):
+            return ParsedAction("", False)
+        text = pairs[-1]
+    lines = text.strip().splitlines()
+    action = _printable(_END_TOKENS.sub("", lines[0])) if lines else ""
+    if not action or len(action) > max_length:
+        return ParsedAction("", False)
+    return ParsedAction(action, True)
+
+
+def _printable(line: str) -> str:
+    """Drop control characters and lone surrogates; a tab counts as a space."""
+    line = line.replace("\t", " ")
+    return "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cs")).strip()

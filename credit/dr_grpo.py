@@ -1,0 +1,21 @@
+"""Dr.GRPO: every turn of a rollout gets R - mean over the group's outcomes; nothing is divided, so rare outcomes are not inflated.
+
+Source: Liu et al., Understanding R1-Zero-Like Training (arXiv 2503.20783). The loss that goes with it divides by a constant length.
+"""
+
+from dataclasses import dataclass
+
+from credit.group import Group
+from credit.grpo import centred
+from credit.moments import FloatArray
+from credit.settings import Settings
+
+
+@dataclass(frozen=True)
+class DrGrpoSettings(Settings):
+    """No settings."""
+
+
+def dr_grpo(group: Group, settings: DrGrpoSettings) -> FloatArray:
+    """Advantage of each row, shape (O,)."""
+    return centred(group)[group.rollout_O]

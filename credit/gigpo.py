@@ -1,0 +1,83 @@
+"""GiGPO: A = A_E + omega A_S, the episode's outcome against the group plus the turn's return against all turns in the same state.
+
+A_E centres the outcomes over the group; A_S centres the discounted returns over the rows that stand in an equal state, and is 0 for a
+state that only one node visited. Mode "mean" centres only; "mean_std" also divides by (sample std + 1e-6). Returns of a shared node
+enter once for every rollout below it, with that rollout's weight.
+The public code takes the episode's mean over turns, so that a long rollout weighs more; here every rollout counts once, unless
+`count_turns` asks for a faithful comparison.
+Source: Feng et al., Group-in-Group Policy Optimization (arXiv 2505.10978).
+"""
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+import numpy as np
+
+from credit.errors import GroupError
+from credit.group import Group
+from credit.grpo import EPS
+from credit.moments import FloatArray, IntArray, centre, dense, deviation
+from credit.settings import Settings, choice, flag, number
+
+
+@dataclass(frozen=True)
+class GigpoSettings(Settings):
+    gamma: float = number(0.95, 0.0, 1.0)
+    """Discount per turn of the returns in A_S."""
+    omega: float = number(1.0, 0.0)
+    """Weight of A_S."""
+    mode: Literal["mean", "mean_std"] = choice("mean", "mean_std")
+    count_turns: bool = flag(False)
+    """Count a rollout once per turn in A_E's mean and deviation, as the public code does."""
+    similarity: float | None = number(None, 0.0, 1.0, above=True, optional=True)
+    """None: equal states only. A number: string states at least this similar (difflib ratio) share a cell; see `similar_states`."""
+
+
+def gigpo(group: Group, settings: GigpoSettings) -> FloatArray:
+    """Advantage of each row, shape (O,)."""
+    cell_O = dense(group.state_O if settings.similarity is None else similar_states(group, settings.similarity)[group.state_O])
+    step_O = _normalised(group.returns(settings.gamma), group.weight_O, cell_O, group.return_errors(settings.gamma), settings.mode)
+    nodes_K = np.bincount(cell_O[group.nodes.first_N])
+    return _episodes(group, settings) + settings.omega * np.where(nodes_K[cell_O] == 1, 0.0, step_O)
+
+
+def _episodes(group: Group, settings: GigpoSettings) -> FloatArray:
+    """A_E of each row, shape (O,)."""
+    rows = group.rollout_O if settings.count_turns else np.arange(group.rollouts)
+    whole = np.zeros(len(rows), dtype=np.int64)
+    values = _normalised(group.outcome_R[rows], group.weight_R[rows], whole, group.error_R[rows], settings.mode)
+    return values if settings.count_turns else values[group.rollout_O]
+
+
+def _normalised(values_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, error_X: FloatArray, mode: str) -> FloatArray:
+    centred_X = centre(values_X, weights_X, cells_X, error_X)
+    return centred_X if mode == "mean" else centred_X / (deviation(centred_X, weights_X, cells_X, 1)[cells_X] + EPS)
+
+
+def similar_states(group: Group, threshold: float) -> IntArray:
+    """A cell for each distinct state, shape (len(group.states),): the first whose founder is at least `threshold` similar, else a new one.
+
+    States are taken in sorted order, so that the cells do not depend on the order of the rollouts.
+    """
+    for state in group.states:
+        if not isinstance(state, str):
+            raise GroupError(
+                f"similarity compares text, but state {state!r} is a {type(state).__name__}; give string states or similarity=None"
+            )
+    founders: list[str] = []
+    cell_of: dict[str, int] = {}
+    matcher = SequenceMatcher(autojunk=False)
+    for state in sorted({str(group.states[code]) for code in set(group.state_O.tolist())}):
+        # SequenceMatcher keeps its work on the second sequence, so that stays fixed while the founders pass by.
+        matcher.set_seq2(state)
+        cell_of[state] = next((cell for cell, founder in enumerate(founders) if _similar(matcher, founder, threshold)), len(founders))
+        if cell_of[state] == len(founders):
+            founders.append(state)
+    # States that no turn starts from have no row, so their cell is never looked up.
+    return np.array([cell_of.get(str(state), 0) for state in group.states], dtype=np.int64)
+
+
+def _similar(matcher: SequenceMatcher[str], founder: str, threshold: float) -> bool:
+    matcher.set_seq1(founder)
+    return all(ratio() >= threshold for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio))

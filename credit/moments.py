@@ -1,0 +1,61 @@
+"""Weighted moments within cells: equal values (up to the stated rounding error) are exactly 0 from their mean, and nothing is ever NaN.
+
+A *cell* is a set of rows with the same integer code; codes are dense (every integer from 0 to the largest occurs).
+Suffix _X is the axis of the rows (rollouts or turns), _K that of the cells.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+ROUNDING = 4 * float(np.finfo(np.float64).eps)
+"""Relative difference between two sums of the same rewards that counts as rounding: each term and the sum are off by half a bit."""
+
+
+def sums(cells_X: IntArray, values_X: FloatArray) -> FloatArray:
+    """Sum of the values of each cell, shape (K,)."""
+    return np.bincount(cells_X, values_X).astype(np.float64, copy=False)
+
+
+def centre(values_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, error_X: FloatArray) -> FloatArray:
+    """Each value minus the weighted mean of its cell, shape (X,).
+
+    `error_X` bounds the rounding error of each value; a cell that spreads no further than its largest error gives exactly 0.
+    Values are taken relative to one member of their cell first, so that a large common offset costs no digits.
+    """
+    count = int(cells_X.max(initial=-1)) + 1
+    reference_K = np.zeros(count)
+    reference_K[cells_X] = values_X
+    shifted_X = values_X - reference_K[cells_X]
+    mean_K = sums(cells_X, weights_X * shifted_X) / sums(cells_X, weights_X)
+    low_K, high_K, error_K = np.zeros(count), np.zeros(count), np.zeros(count)
+    np.minimum.at(low_K, cells_X, shifted_X)
+    np.maximum.at(high_K, cells_X, shifted_X)
+    np.maximum.at(error_K, cells_X, error_X)
+    return np.where((high_K - low_K <= error_K)[cells_X], 0.0, shifted_X - mean_K[cells_X])
+
+
+def deviation(centred_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, ddof: int) -> FloatArray:
+    """Weighted standard deviation of each cell, shape (K,), from values that `centre` has centred.
+
+    The sum of w d^2 is divided by sum(w) - ddof * sum(w^2) / sum(w), ddof 0 or 1; with weights of 1 the usual n - ddof. With the
+    fractional weights of forked rollouts and ddof 1 it stays the unbiased estimate for independent draws, and stays positive,
+    where sum(w) - 1 would be 0 for the leaves of a single root and negative for siblings deep in a tree.
+    A cell of one row has no spread: 0.
+    """
+    total_K = sums(cells_X, weights_X)
+    # Written as a sum of positive terms: a difference of two sums could round to 0 where one weight dwarfs the others.
+    freedom_K = sums(cells_X, weights_X * (total_K[cells_X] - weights_X)) / total_K if ddof else total_K
+    alone_K = np.bincount(cells_X) == 1
+    squares_K = sums(cells_X, weights_X * centred_X**2)
+    return np.where(alone_K, 0.0, np.sqrt(squares_K / np.where(alone_K, 1.0, freedom_K)))
+
+
+def dense(*columns: IntArray) -> IntArray:
+    """One dense code per row, shape (X,), that is equal exactly where all the non-negative integer columns are equal."""
+    codes_X = columns[0]
+    for column_X in columns[1:]:
+        codes_X = np.unique(codes_X * (int(column_X.max(initial=0)) + 1) + column_X, return_inverse=True)[1]
+    return codes_X if len(columns) > 1 else np.unique(codes_X, return_inverse=True)[1]

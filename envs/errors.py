@@ -1,0 +1,29 @@
+"""Every fault of this package that a user can mend is one of these: one sentence that says what was wrong and what to type."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class EnvsError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+    exit_code = 2
+
+
+class UnknownEnvironmentError(EnvsError, LookupError):
+    """No environment is registered under this id."""
+
+
+class EnvironmentArgumentError(EnvsError, ValueError):
+    """An argument of an environment has a value that it cannot have."""
+
+
+class AbilityError(EnvsError, TypeError):
+    """The environment does not offer what was asked of it."""
+
+
+def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
+    """A clause naming the known words closest to `word`, or all of them where none is close."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=count, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(names)}"

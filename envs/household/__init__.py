@@ -1,0 +1,1 @@
+"""An ALFWorld-like household: generated rooms, six task types, an expert, exact forks."""

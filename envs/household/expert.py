@@ -1,0 +1,162 @@
+"""A scripted expert: its next action is a function of the state alone, and it knows only what the agent has seen.
+
+Its flaws are systematic, so that imitating a flawed expert gives a policy that is mediocre both when sampled and when greedy.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from envs.errors import EnvironmentArgumentError, nearest
+from envs.household.catalog import APPLIANCE, LAMPS, OBJECTS
+from envs.household.task import TaskType
+from envs.household.world import Household, State
+
+IDLE = "inventory"
+
+
+@dataclass(frozen=True, slots=True)
+class Flaws:
+    """What an expert does wrong, always."""
+
+    search: Literal["likely", "unlikely"] = "likely"
+    """Where it looks first: the places where such an object usually is, or the others."""
+    forgets: frozenset[str] = frozenset()
+    """Transformations (clean, heat, cool) that it leaves out."""
+    patience: int | None = None
+    """It gives up after having looked into this many receptacles; None: never."""
+
+
+FLAWLESS = Flaws()
+
+
+@dataclass(frozen=True, slots=True)
+class FlawRates:
+    """How often a demonstrator has each flaw, as a share of episodes; drawn once per episode."""
+
+    unlikely_search: float = 0.0
+    """Looks first where such an object seldom is."""
+    forget: float = 0.0
+    """Leaves out one of clean, heat and cool; drawn for each of the three."""
+    give_up: float = 0.0
+    """Gives up the search after two to four receptacles."""
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            rate = getattr(self, name)
+            if not isinstance(rate, int | float) or not 0 <= rate <= 1:
+                raise EnvironmentArgumentError(f"{name} is {rate!r}; it must be a number from 0 to 1")
+
+    @classmethod
+    def of(cls, habits: dict[str, float]) -> "FlawRates":
+        """From named rates; an unknown name is an error that names the nearest."""
+        for name in habits:
+            if name not in cls.__dataclass_fields__:
+                raise EnvironmentArgumentError(
+                    f"the household's demonstrator has no habit {name!r}; {nearest(name, cls.__dataclass_fields__)}"
+                )
+        return cls(**habits)
+
+    def draw(self, rng: np.random.Generator) -> Flaws:
+        """The flaws of one episode."""
+        search, gives_up, *forgets = rng.random(5)
+        patience = int(rng.integers(2, 5))
+        return Flaws(
+            search="unlikely" if search < self.unlikely_search else "likely",
+            forgets=frozenset(verb for verb, draw in zip(APPLIANCE, forgets, strict=True) if draw < self.forget),
+            patience=patience if gives_up < self.give_up else None,
+        )
+
+
+def expert_action(house: Household, state: State, flaws: Flaws = FLAWLESS) -> str:
+    """The next command towards the goal; `inventory` where the expert believes that nothing is left to do."""
+    goal, kinds = house.task.goal, house.task.kinds
+    if state.holding >= 0 and kinds[state.holding] != goal.object:
+        return _put_down(house, state)
+    if state.holding >= 0:
+        return _use_lamp(house, state, flaws) if goal.type is TaskType.LOOK else _bring(house, state, flaws)
+    wanted = [i for i, kind in enumerate(kinds) if kind == goal.object and state.seen >> state.where[i] & 1]
+    if goal.type is not TaskType.LOOK:
+        placed = [i for i in wanted if _is_placed(house, state, i, flaws)]
+        if goal.type is not TaskType.TWO and placed:
+            return IDLE
+        wanted = [i for i in wanted if i not in placed]
+    if not wanted:
+        return _search(house, state, goal.object, flaws)
+    near = min(wanted, key=lambda i: (state.where[i] != state.at, i))
+    return _reach(house, state, state.where[near]) or f"take {house.objects[near]} from {house.receptacles[state.at]}"
+
+
+def _reach(house: Household, state: State, receptacle: int) -> str | None:
+    """The action that brings the agent before the open receptacle; None where it is there."""
+    if state.at != receptacle:
+        return f"go to {house.receptacles[receptacle]}"
+    return None if house.accessible(state, receptacle) else f"open {house.receptacles[receptacle]}"
+
+
+def _missing_transform(house: Household, state: State, what: int, flaws: Flaws) -> str | None:
+    verb = house.task.goal.type.transform
+    return verb if verb and verb not in flaws.forgets and not getattr(state, verb) >> what & 1 else None
+
+
+def _is_placed(house: Household, state: State, what: int, flaws: Flaws) -> bool:
+    """True where the expert takes the object for done: in a target, and not still to be transformed."""
+    if house.task.layout.kinds[state.where[what]] != house.task.goal.target or _missing_transform(house, state, what, flaws):
+        return False
+    return house.task.goal.type is not TaskType.TWO or state.where[what] == _target(house, state)
+
+
+def _target(house: Household, state: State) -> int:
+    """The receptacle to bring things to: the first of its kind that already holds a wanted object, else the first of its kind."""
+    options = [i for i, kind in enumerate(house.task.layout.kinds) if kind == house.task.goal.target]
+    if house.task.goal.type is TaskType.TWO:
+        for option in options:
+            if state.seen >> option & 1 and any(house.task.kinds[i] == house.task.goal.object for i in house.contents(state, option)):
+                return option
+    return options[0]
+
+
+def _bring(house: Household, state: State, flaws: Flaws) -> str:
+    if verb := _missing_transform(house, state, state.holding, flaws):
+        appliance = house.task.layout.kinds.index(APPLIANCE[verb])
+        if state.at != appliance:
+            return f"go to {house.receptacles[appliance]}"
+        return f"{verb} {house.objects[state.holding]} with {house.receptacles[appliance]}"
+    target = _target(house, state)
+    return _reach(house, state, target) or f"move {house.objects[state.holding]} to {house.receptacles[target]}"
+
+
+def _use_lamp(house: Household, state: State, flaws: Flaws) -> str:
+    lamps = [i for i, kind in enumerate(house.task.kinds) if kind == house.task.goal.target and state.seen >> state.where[i] & 1]
+    if not lamps:
+        return _search(house, state, house.task.goal.target, flaws)
+    return _reach(house, state, state.where[lamps[0]]) or f"use {house.objects[lamps[0]]}"
+
+
+def _put_down(house: Household, state: State) -> str:
+    fits = house.task.fits[state.holding]
+    spots = [i for i in range(len(house.receptacles)) if fits >> i & 1]
+    spot = min(spots, key=lambda i: (i != state.at, not house.accessible(state, i), i))
+    return _reach(house, state, spot) or f"move {house.objects[state.holding]} to {house.receptacles[spot]}"
+
+
+def _search(house: Household, state: State, kind: str, flaws: Flaws) -> str:
+    """Look into the unseen receptacle where the kind of object most often (or, with the flaw, least often) is."""
+    if flaws.patience is not None and state.seen.bit_count() >= flaws.patience:
+        return IDLE
+    unseen = [i for i in range(len(house.receptacles)) if not state.seen >> i & 1]
+    if not unseen:
+        return IDLE
+    places = _places(house, kind)
+    sign = 1 if flaws.search == "likely" else -1
+    spot = min(unseen, key=lambda i: (i != state.at, -sign * places.get(house.task.layout.kinds[i], 0), i))
+    return _reach(house, state, spot) or IDLE
+
+
+def _places(house: Household, kind: str) -> dict[str, int]:
+    room = house.task.layout.room
+    for option in OBJECTS[room]:
+        if option.name == kind:
+            return option.places
+    return dict.fromkeys(next(holders for lamp, holders in LAMPS[room] if lamp == kind), 1)

@@ -1,0 +1,229 @@
+"""A packed tree gives the log-probabilities and the gradient of its rollouts, each run by itself through the unchanged model."""
+
+import numpy as np
+import pytest
+import torch
+from token_trees import VOCABULARY, difference, gradient, random_advantages, random_tree, rollout_logprobs, tiny_model, turn
+
+import trainer.tree_attention
+from trainer.errors import ConfigError
+from trainer.prefix_tree import micro_batches, pack
+from trainer.token_logprobs import token_logprobs
+from trainer.tree_attention import ATTENTION_NAME, AttentionPlan, tree_attention
+from tree_rollout.tree import TrajectoryTree
+
+FAMILIES = ["qwen2", "qwen3", "llama"]
+
+
+def random_trees(seed, **sizes):
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, vocabulary=[3, VOCABULARY][seed % 2], **sizes) for _ in range(3)]
+    return trees, random_advantages(rng, trees), [tree.path_weights() for tree in trees]
+
+
+def packed_gradient(model, trees, advantages, weights, dtype=torch.float32):
+    batch = pack(trees, advantages, weights, dtype=dtype)
+    with tree_attention(model):
+        logprobs_S, _ = token_logprobs(model, batch)
+        (logprobs_S * batch.advantages_S * batch.weights_S).sum().backward()
+    return gradient(model)
+
+
+def flat_gradient(model, trees, advantages, weights):
+    """Every rollout by itself, weighted as a whole: a shared turn is computed again and again."""
+    for tree, advantages_N, weights_N in zip(trees, advantages, weights, strict=True):
+        for path in tree.rollouts():
+            per_token = np.concatenate([advantages_N[index] * tree.turns[index].mask_T for index in path])
+            (rollout_logprobs(model, tree, path) @ torch.from_numpy(per_token * weights_N[path[-1]]).to(model.dtype)).backward()
+    return gradient(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed_logprobs_and_entropies_are_those_of_each_rollout(family, dtype):
+    model = tiny_model(family, dtype)
+    tolerance = 1e-5 if dtype is torch.float32 else 1e-10
+    trees, advantages, weights = random_trees(1, turns=16)
+    batch = pack(trees, advantages, weights, observation_weight=1.0, dtype=dtype)
+    with torch.no_grad(), tree_attention(model):
+        logprobs_S, entropies_S = token_logprobs(model, batch)
+    index = 0
+    for tree in trees:
+        for number, one in enumerate(tree.turns):
+            path = tree.path(number)
+            with torch.no_grad():
+                alone = rollout_logprobs(model, tree, path)[-len(one.ids_T) :]
+                ids_T = torch.from_numpy(tree.ids(number).astype(np.int64))
+                all_TV = model(input_ids=ids_T[None], use_cache=False).logits[0].log_softmax(-1)
+            alone = alone[1:] if len(path) == 1 else alone
+            torch.testing.assert_close(logprobs_S[index : index + len(alone)], alone, rtol=0, atol=tolerance)
+            entropies = -(all_TV.exp() * all_TV).sum(-1)[-len(alone) - 1 : -1]
+            torch.testing.assert_close(entropies_S[index : index + len(alone)], entropies, rtol=0, atol=tolerance)
+            index += len(alone)
+    assert index == len(logprobs_S)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_packed_gradient_is_the_gradient_of_the_flattened_rollouts(family, dtype, seed):
+    model = tiny_model(family, dtype, seed)
+    work = random_trees(seed)
+    assert difference(packed_gradient(model, *work, dtype=dtype), flat_gradient(model, *work)) < 1e-5
+
+
+def test_leaf_weights_give_the_gradient_in_which_every_rollout_counts_once():
+    model = tiny_model("qwen3")
+    trees, advantages, _ = random_trees(4)
+    packed = packed_gradient(model, trees, advantages, [tree.leaf_weights() for tree in trees])
+    assert difference(packed, flat_gradient(model, trees, advantages, [np.ones(len(tree.turns)) for tree in trees])) < 1e-5
+
+
+@pytest.mark.parametrize("heads", [(4, 4), (4, 1)], ids=["one key head per head", "one key head for all"])
+def test_any_number_of_key_heads(heads):
+    model = tiny_model("qwen3", num_attention_heads=heads[0], num_key_value_heads=heads[1])
+    work = random_trees(2)
+    assert difference(packed_gradient(model, *work), flat_gradient(model, *work)) < 1e-5
+
+
+def long_tree(rng, lengths):
+    """Turns of these lengths: a root, its two continuations, and so on."""
+    tree = TrajectoryTree("tokens", 0)
+    for index, length in enumerate(lengths):
+        tree.add(turn((index - 1) // 2 if index else -1, [1, 2], rng.integers(VOCABULARY, size=length).tolist()))
+    return tree
+
+
+def test_long_segments_are_cut_into_blocks_and_stay_exact():
+    rng = np.random.default_rng(0)
+    tree = long_tree(rng, [150, 1, 97, 300, 64])
+    work = [tree], random_advantages(rng, [tree]), [tree.path_weights()]
+    model = tiny_model("llama", num_hidden_layers=2)
+    assert max(len(blocks) for blocks in pack(*work).plan.blocks) > 2
+    assert difference(packed_gradient(model, *work), flat_gradient(model, *work)) < 1e-5
+
+
+def test_the_block_length_changes_nothing(monkeypatch):
+    model, work = tiny_model("qwen3"), random_trees(3, longest=20)
+    whole = packed_gradient(model, *work)
+    monkeypatch.setattr(trainer.tree_attention, "_BLOCK", 3)
+    assert difference(packed_gradient(model, *work), whole) < 1e-6
+
+
+def test_masks_stay_small_in_long_contexts():
+    plan = AttentionPlan([-1, 0, 0], [20_000, 5_000, 5_000])
+    assert max(len(blocks) for blocks in plan.blocks) <= 16
+    like = torch.zeros(1)
+    sizes = [plan.mask(block, like) for blocks in plan.blocks for block in blocks]
+    storages = {mask.untyped_storage().data_ptr(): mask.untyped_storage().nbytes() for mask in sizes if mask is not None}
+    assert sum(storages.values()) < 0.1 * 4 * plan.tokens**2
+
+
+@pytest.mark.parametrize("parents_lengths", [([0], [1]), ([-1, 2], [1, 1]), ([-1], [0]), ([-1], [1, 1])])
+def test_impossible_plans_are_refused(parents_lengths):
+    with pytest.raises(ValueError, match="parent that stands before it"):
+        AttentionPlan(*parents_lengths)
+
+
+def test_micro_batches_add_up_to_the_whole():
+    model = tiny_model("qwen2")
+    trees, advantages, weights = random_trees(6)
+    parts = micro_batches(trees, weights, 80)
+    assert len(parts) > 1
+    summed = sum(packed_gradient(model, *(column[part.start : part.stop] for column in (trees, advantages, weights))) for part in parts)
+    assert difference(summed, packed_gradient(model, trees, advantages, weights)) < 1e-5
+
+
+def test_the_order_of_trees_does_not_change_the_gradient():
+    model, work = tiny_model("qwen3"), random_trees(5)
+    assert difference(packed_gradient(model, *(column[::-1] for column in work)), packed_gradient(model, *work)) < 1e-5
+
+
+def test_a_zero_weight_branch_changes_neither_logprobs_nor_gradient():
+    model = tiny_model("llama")
+    trees, advantages, weights = random_trees(7)
+    whole = packed_gradient(model, trees, advantages, weights)
+    trees[0].add(turn(2, [3, 4], [5, 6]))
+    grown = packed_gradient(model, trees, [np.append(advantages[0], np.nan), *advantages[1:]], [np.append(weights[0], 0.0), *weights[1:]])
+    assert torch.equal(grown, whole)
+
+
+def test_temperature_is_applied_to_logprobs_and_entropies():
+    model, work = tiny_model("qwen3"), random_trees(8)
+    batch = pack(*work)
+    with torch.no_grad(), tree_attention(model):
+        cold, entropies = token_logprobs(model, batch, temperature=0.5)
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight * 2)
+        doubled, doubled_entropies = token_logprobs(model, batch)
+    torch.testing.assert_close(cold, doubled)
+    torch.testing.assert_close(entropies, doubled_entropies)
+
+
+def test_entropies_have_a_gradient_only_on_request():
+    model, batch = tiny_model("qwen3"), pack(*random_trees(8))
+    with tree_attention(model):
+        assert not token_logprobs(model, batch)[1].requires_grad
+        _, entropies_S = token_logprobs(model, batch, entropy_grad=True)
+        entropies_S.sum().backward()
+    assert gradient(model).norm() > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing_enable:FutureWarning")
+def test_gradient_checkpointing_inside_the_context_is_exact_and_outside_an_error():
+    model, work = tiny_model("qwen3"), random_trees(9)
+    whole = packed_gradient(model, *work)
+    model.gradient_checkpointing_enable()
+    model.train()
+    assert difference(packed_gradient(model, *work), whole) < 1e-6
+    with tree_attention(model):
+        logprobs_S, _ = token_logprobs(model, pack(*work))
+    with pytest.raises(RuntimeError):
+        logprobs_S.sum().backward()
+
+
+def test_the_model_attends_as_before_afterwards_even_after_an_error():
+    model = tiny_model("qwen2")
+    model.set_attn_implementation("eager")
+    with pytest.raises(KeyError), tree_attention(model):
+        assert model.config._attn_implementation == ATTENTION_NAME
+        raise KeyError
+    assert model.config._attn_implementation == "eager"
+
+
+def test_token_logprobs_outside_the_context_is_an_error():
+    with pytest.raises(ValueError, match="with tree_attention"):
+        token_logprobs(tiny_model("qwen2"), pack(*random_trees(0)))
+
+
+def test_a_forward_pass_without_or_with_another_plan_is_an_error():
+    model = tiny_model("qwen2")
+    ids = torch.zeros(1, 4, dtype=torch.long)
+    with tree_attention(model):
+        with pytest.raises(ValueError, match="tree_plan"):
+            model(input_ids=ids, use_cache=False)
+        with pytest.raises(ValueError, match="one row of 3 tokens"):
+            model(input_ids=ids, use_cache=False, tree_plan=AttentionPlan([-1], [3]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention_dropout": 0.1}, "attention_dropout"),
+        ({"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 0}, "window of 8 tokens"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
+    ],
+)
+def test_models_that_packing_would_change_are_refused(changes, message):
+    model = tiny_model("qwen2")
+    if "layer_types" in changes:
+        model.config.layer_types = changes["layer_types"]
+    else:
+        model = tiny_model("qwen2", **changes)
+    model.train()
+    with pytest.raises(ConfigError, match=message), tree_attention(model):
+        token_logprobs(model, pack(*random_trees(0)))
+
+
+def test_a_window_longer_than_every_rollout_is_exact():
+    model, work = tiny_model("qwen2", use_sliding_window=True, sliding_window=200, max_window_layers=0), random_trees(1)
+    assert difference(packed_gradient(model, *work), flat_gradient(model, *work)) < 1e-5

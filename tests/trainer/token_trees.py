@@ -1,0 +1,86 @@
+"""Random trees of random tokens, tiny models, and what the plain computation makes of them: one forward pass per rollout."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from tree_rollout.stop_reason import StopReason
+from tree_rollout.tree import TrajectoryTree
+from tree_rollout.turn import Turn
+
+VOCABULARY = 23
+
+
+def turn(parent: int, observation: list[int], action: list[int], stop_reason: StopReason | None = None) -> Turn:
+    """A turn with these tokens; its behaviour log-probabilities are a function of its action's tokens."""
+    ids_T = np.array([*observation, *action], dtype=np.int32)
+    mask_T = np.arange(len(ids_T)) >= len(observation)
+    return Turn(
+        parent=parent,
+        observation="",
+        action="",
+        ids_T=ids_T,
+        mask_T=mask_T,
+        logprobs_T=np.where(mask_T, -0.5 - 0.1 * ids_T, 0.0).astype(np.float32),
+        entropies_T=np.where(mask_T, 1.0, 0.0).astype(np.float32),
+        policy_version=0,
+        reward=0.0,
+        terminated=False,
+        truncated=False,
+        valid=True,
+        state="",
+        next_state="",
+        stop_reason=stop_reason,
+    )
+
+
+def random_tree(rng: np.random.Generator, *, turns: int = 12, vocabulary: int = VOCABULARY, longest: int = 6) -> TrajectoryTree:
+    """Several roots and forks at any depth; siblings mostly, not always, share their observation. Few ids make turns begin alike."""
+    tree = TrajectoryTree("tokens", int(rng.integers(1000)))
+    observations: dict[int, list[int]] = {}
+    for index in range(turns):
+        parent = -1 if index == 0 or rng.random() < 0.2 else int(rng.integers(max(0, index - 4), index))
+        fresh = rng.integers(vocabulary, size=int(rng.integers(1, longest))).tolist()
+        observation = fresh if rng.random() < 0.1 else observations.setdefault(parent, fresh)
+        tree.add(turn(parent, observation, rng.integers(vocabulary, size=int(rng.integers(1, longest))).tolist()))
+    for leaf in tree.leaves():
+        tree.turns[leaf].stop_reason = StopReason.TERMINATED
+    return tree
+
+
+def random_advantages(rng: np.random.Generator, trees: list[TrajectoryTree]) -> list[np.ndarray]:
+    """One normal number per turn and tree."""
+    return [rng.normal(size=len(tree.turns)) for tree in trees]
+
+
+def tiny_model(family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes: Any) -> PreTrainedModel:
+    """A model of two layers with two query heads per key head (by default), with weights large enough for contexts to matter."""
+    config_type: Any = {"qwen2": Qwen2Config, "qwen3": Qwen3Config, "llama": LlamaConfig}[family]
+    model_type: Any = {"qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM, "llama": LlamaForCausalLM}[family]
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}
+    rest = {"vocab_size": VOCABULARY, "head_dim": 8, "max_position_embeddings": 2048, "initializer_range": 0.2}
+    torch.manual_seed(seed)
+    model = model_type(config_type(**{**sizes, **rest, "tie_word_embeddings": family != "llama", "pad_token_id": None, **changes}))
+    return model.to(dtype)
+
+
+def rollout_logprobs(model: PreTrainedModel, tree: TrajectoryTree, path: list[int]) -> torch.Tensor:
+    """Log-probability of each token of one rollout by the model's ordinary forward pass; 0 for the first, which nothing predicts."""
+    ids_T = torch.from_numpy(tree.ids(path[-1]).astype(np.int64))
+    logprobs_TV = model(input_ids=ids_T[None], use_cache=False).logits[0].log_softmax(-1)
+    chosen = logprobs_TV[:-1].gather(1, ids_T[1:, None]).squeeze(1)
+    return torch.cat((torch.zeros(1, dtype=chosen.dtype), chosen))
+
+
+def gradient(model: PreTrainedModel) -> torch.Tensor:
+    """All gradients of a model as one vector; the model's are cleared."""
+    parts = [torch.zeros_like(p).flatten() if p.grad is None else p.grad.flatten() for p in model.parameters()]
+    model.zero_grad()
+    return torch.cat(parts)
+
+
+def difference(first: torch.Tensor, second: torch.Tensor) -> float:
+    """Norm of the difference relative to the norm of the second."""
+    return float((first - second).norm() / second.norm())

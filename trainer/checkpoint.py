@@ -1,0 +1,121 @@
+"""A checkpoint is a folder that is complete or not there: it is written beside its place and renamed, and read only when its digests hold.
+
+Tensors are safetensors, everything else is JSON; nothing is unpickled.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from trainer.errors import CheckpointError
+
+FORMAT = 1
+_STATE = "state.json"
+_TENSORS = "training.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a checkpoint holds."""
+
+    folder: Path
+    state: dict[str, Any]
+    """Plain values that the writer chose, such as the iteration."""
+    tensors: dict[str, torch.Tensor]
+
+
+def save_checkpoint(folder: Path, state: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write a checkpoint; an older one in the same place is replaced only once the new one is complete.
+
+    Raises `CheckpointError` where the disk refuses; what was there before is then untouched.
+    """
+    draft = folder.with_name(f".{folder.name}.draft")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, draft / _TENSORS)
+        record = {"format": FORMAT, "digest": _digest(draft / _TENSORS), "state": dict(state)}
+        (draft / _STATE).write_text(json.dumps(record, allow_nan=False))
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(draft, folder)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise CheckpointError(f"checkpoint {folder} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint; raises `CheckpointError` where it is missing, damaged, or of another version."""
+    try:
+        record = json.loads((folder / _STATE).read_text())
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            found = record.get("format") if isinstance(record, dict) else None
+            raise CheckpointError(f"checkpoint {folder} has format {found!r}, this version reads format {FORMAT}; start a new run")
+        if _digest(folder / _TENSORS) != record["digest"]:
+            raise CheckpointError(f"checkpoint {folder} is damaged: {_TENSORS} was changed; remove it to resume from the one before")
+        return Checkpoint(folder, record["state"], load_file(folder / _TENSORS))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{folder} is no checkpoint: {Path(str(error.filename)).name} is missing") from error
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"checkpoint {folder} is damaged: {error}; remove it to resume from the one before") from error
+
+
+class CheckpointSeries:
+    """The checkpoints of one run, numbered by iteration; the last `keep` stay."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder = folder
+        self._keep = keep
+
+    def numbers(self) -> list[int]:
+        """Iterations of the checkpoints that are there, ascending."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in self.folder.iterdir() if entry.is_dir() and entry.name.isdigit())
+
+    def path(self, number: int) -> Path:
+        """Where the checkpoint of an iteration is."""
+        return self.folder / f"{number:06d}"
+
+    def save(self, number: int, state: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
+        """Write one, then drop those that are too old."""
+        save_checkpoint(self.path(number), state, tensors)
+        for old in self.numbers()[: -self._keep]:
+            shutil.rmtree(self.path(old))
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint; None where there is none. A damaged one is an error that says how to go on."""
+        numbers = self.numbers()
+        return load_checkpoint(self.path(numbers[-1])) if numbers else None
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, torch.Tensor]:
+    """The optimizer's state as named tensors: `prefix.PARAMETER.NAME`."""
+    state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
+    return {f"{prefix}.{index}.{name}": torch.as_tensor(value) for index, values in state.items() for name, value in values.items()}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor], prefix: str) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for key, tensor in tensors.items():
+        if key.startswith(f"{prefix}."):
+            index, name = key.removeprefix(f"{prefix}.").split(".", 1)
+            state.setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "blake2b").hexdigest()

@@ -1,0 +1,117 @@
+"""`branchwise play ENV`: one episode, seen as a policy sees it, with a person, the expert or chance at the keys."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from trainer.arguments import Parser, count
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from envs import ScriptedPolicy, TextEnv
+
+SUMMARY = "act in an environment, or watch its expert"
+TAKES_SETTINGS = False
+INTERRUPTED = "stopped by Ctrl-C"
+
+_TEXT = """\
+Play one episode in the terminal. Type an action and press Enter; `?` lists what can be done, `!` asks the expert, an empty line
+or Ctrl-D ends the episode. Nothing is written to disk. The same seed is the same task, here and in training.
+"""
+
+_EXAMPLES = """\
+examples:
+  branchwise play household --seed 7
+  branchwise play branchwise/Household-v0 --split valid_unseen --policy expert
+"""
+
+
+def configure(parser: Parser) -> None:
+    """Add the verb's arguments and texts."""
+    parser.description, parser.epilog = _TEXT, _EXAMPLES
+    parser.add_argument("env", metavar="ENV", help="environment: its id, or the name in it (household)")
+    parser.add_argument("--seed", metavar="N", type=count, default=0, help="which task (default: 0)")
+    parser.add_argument("--split", help="split of the environment (default: its first)")
+    parser.add_argument("--max-turns", metavar="N", type=count, help="turns after which the episode is cut (default: the environment's)")
+    parser.add_argument("--policy", choices=("human", "random", "expert"), default="human", help="who acts (default: human)")
+
+
+def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
+    """Play to the end of the episode; 1 where an expert did not solve its task."""
+    import numpy as np
+
+    import envs
+    from trainer.console import Console
+    from trainer.errors import UsageError
+
+    spec = envs.spec(_full_id(arguments.env))
+    if arguments.split is not None and arguments.split not in spec.splits:
+        raise UsageError(f"{spec.id} has no split {arguments.split!r}; choose one of {', '.join(spec.splits)}")
+    given = {"split": arguments.split, "max_turns": arguments.max_turns}
+    env = envs.make(spec.id, **{name: value for name, value in given.items() if value is not None})
+    rng = np.random.default_rng(arguments.seed)
+    policies: dict[str, ScriptedPolicy | None] = {"human": None, "random": envs.RandomPolicy(rng), "expert": envs.ExpertPolicy()}
+    try:
+        solved = _episode(env, arguments.seed, policies[arguments.policy], Console())
+    finally:
+        env.close()
+    return 1 if arguments.policy == "expert" and not solved else 0
+
+
+def _full_id(name: str) -> str:
+    """`household` as `branchwise/Household-v0`; anything else is left for the registry to judge."""
+    import envs
+
+    matches = [spec.id for spec in envs.specs() if spec.id.partition("/")[2].rpartition("-v")[0].lower() == name.lower()]
+    return matches[-1] if matches else name
+
+
+def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console: "Console") -> bool:
+    observation, info = env.reset(seed=seed)
+    turns, total, done = 0, 0.0, False
+    _print(console, observation)
+    while not done:
+        action = policy(env) if policy else _ask(env, console)
+        if action is None:
+            break
+        if policy:
+            _print(console, f"> {action}", "bold cyan")
+        observation, reward, terminated, truncated, info = env.step(action)
+        turns, total, done = turns + 1, total + float(reward), terminated or truncated
+        _print(console, observation, "" if info.get("valid", True) else "yellow")
+    solved = bool(info.get("success", False))
+    outcome = "solved" if solved else "not solved" if done else "left"
+    _print(console, f"{outcome} after {turns} turns, return {total:g}", "bold green" if solved else "bold")
+    return solved
+
+
+def _ask(env: "TextEnv", console: "Console") -> str | None:
+    """The next action that a person typed; None at the end of input or for an empty line. What came through a pipe is echoed."""
+    from rich.text import Text
+
+    while True:
+        try:
+            line = input("> ").strip()
+            if not sys.stdin.isatty():
+                console.print(Text(line))
+        except EOFError:
+            console.print()
+            return None
+        if line not in ("?", "!"):
+            return line or None
+        try:
+            _print(
+                console,
+                "\n".join(f"  {action}" for action in env.admissible_actions()) if line == "?" else f"  {env.expert_action()}",
+                "dim",
+            )
+        except AttributeError as error:
+            _print(console, f"  {error}", "dim")
+
+
+def _print(console: "Console", text: str, style: str = "") -> None:
+    """Print a text of the environment as it is: no markup, nothing cut."""
+    from rich.text import Text
+
+    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)

@@ -1,0 +1,107 @@
+"""A demonstration is an episode as token ids, encoded piece by piece as a rollout is, with a weight for each token's loss."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from transformers import PreTrainedTokenizerFast
+
+from agents.context import Context, TurnTemplate
+from envs.text_env import TextEnv
+
+_IDLE_TURNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DemonstratedTurn:
+    """One turn of a demonstration."""
+
+    observation: str
+    action: str
+    imitate: bool
+    """False for a random action that only leads into states which the demonstrator would not reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """An encoded episode; the axis T is its tokens."""
+
+    ids_T: npt.NDArray[np.int32]
+    weights_T: npt.NDArray[np.float32]
+    """Weight of each token's prediction in the loss; 0 where it is not learned."""
+
+
+def demonstrate(env: TextEnv, seed: int, rng: np.random.Generator, habits: dict[str, Any], noise: float) -> list[DemonstratedTurn]:
+    """Record one episode of the environment's demonstrator.
+
+    With probability `noise` a turn takes a random admissible action instead, which is not imitated. The episode is cut where the
+    demonstrator repeats one action three times: it has given up.
+    """
+    observation, _ = env.reset(seed=seed)
+    teacher = env.demonstrator(rng, **habits)
+    turns: list[DemonstratedTurn] = []
+    repeated = 0
+    while True:
+        imitate = noise == 0 or rng.random() >= noise
+        action = teacher() if imitate else _any(env.admissible_actions(), rng)
+        repeated = repeated + 1 if turns and imitate and action == turns[-1].action else 0
+        turns.append(DemonstratedTurn(observation, action, imitate))
+        observation, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated or repeated + 1 >= _IDLE_TURNS:
+            return turns
+
+
+def _any(actions: list[str], rng: np.random.Generator) -> str:
+    return actions[int(rng.integers(len(actions)))]
+
+
+class DemonstrationEncoder:
+    """Encodes episodes with one tokenizer; texts that recur are encoded once."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, observation_weight: float) -> None:
+        self._template = TurnTemplate.from_tokenizer(tokenizer)
+        self._observation_weight = observation_weight
+        self._observe: Callable[[str, bool], npt.NDArray[np.int32]] = lru_cache(maxsize=50_000)(self._encode_observation)
+        self._act: Callable[[str], npt.NDArray[np.int32]] = lru_cache(maxsize=50_000)(self._encode_action)
+
+    def encode(self, turns: Sequence[DemonstratedTurn]) -> Demonstration:
+        """The ids of an episode and the loss weights: 1 for imitated actions and their stop token, the observation weight elsewhere."""
+        ids, weights = [], []
+        for index, turn in enumerate(turns):
+            observation_T, action_T = self._observe(turn.observation, index > 0), self._act(turn.action)
+            ids += [observation_T, action_T]
+            weights.append(np.full(len(observation_T), self._observation_weight, dtype=np.float32))
+            weights.append(np.full(len(action_T), float(turn.imitate), dtype=np.float32))
+        return Demonstration(np.concatenate(ids), np.concatenate(weights))
+
+    def _encode_observation(self, observation: str, begun: bool) -> npt.NDArray[np.int32]:
+        return Context(self._template, begun=begun).observe(observation)
+
+    def _encode_action(self, action: str) -> npt.NDArray[np.int32]:
+        return np.append(self._template.encode_observation(action), np.int32(self._template.stop_id))
+
+
+def batches(lengths_E: Sequence[int], tokens: int, rng: np.random.Generator) -> list[list[int]]:
+    """Cut one shuffled pass over the episodes into batches of about `tokens` tokens, episodes of similar length together.
+
+    Args:
+        lengths_E: tokens of each episode.
+        tokens: a batch is closed once it holds this many.
+    """
+    cut: list[list[int]] = []
+    order = rng.permutation(len(lengths_E))
+    for start in range(0, len(order), 64):
+        batch: list[int] = []
+        held = 0
+        for episode in sorted((int(index) for index in order[start : start + 64]), key=lambda index: lengths_E[index]):
+            batch.append(episode)
+            held += lengths_E[episode]
+            if held >= tokens:
+                cut.append(batch)
+                batch, held = [], 0
+        if batch:
+            cut.append(batch)
+    return [cut[int(index)] for index in rng.permutation(len(cut))]

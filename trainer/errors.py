@@ -1,0 +1,43 @@
+"""Every fault of this package that a user can mend is one of these: one sentence that says what was wrong and what to type."""
+
+
+class TrainerError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+    exit_code = 2
+
+
+class ConfigError(TrainerError, ValueError):
+    """A setting has a value that it cannot have, or two settings contradict each other."""
+
+
+class UnknownSettingError(TrainerError, LookupError):
+    """No setting is called this."""
+
+
+class UnknownBenchmarkError(TrainerError, LookupError):
+    """No configuration of this name is packaged."""
+
+
+class UsageError(TrainerError, ValueError):
+    """The command line asks for something that its verb cannot do."""
+
+
+class RunFolderError(TrainerError, OSError):
+    """A run folder lacks what a run folder holds, or holds what was not expected."""
+
+
+class MetricsError(TrainerError, ValueError):
+    """A metrics file is damaged in a place where no interrupted write can have damaged it."""
+
+
+class CheckpointError(TrainerError, ValueError):
+    """A checkpoint is missing, damaged, of another version, or cannot be written."""
+
+
+class WorkerError(TrainerError, RuntimeError):
+    """A process of the run ended on its own."""
+
+
+class TooManyFailuresError(TrainerError, RuntimeError):
+    """More rollouts failed than a run may lose."""

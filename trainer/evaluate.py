@@ -1,0 +1,108 @@
+"""An evaluation measures fixed held-out tasks, the same at every call with the same seed; what is sampled depends on that seed alone."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import envs
+from trainer.config import Config
+from trainer.rollout_outcome import Outcome
+from trainer.shard_pool import ShardPool
+from trainer.statistics import Proportion
+from tree_rollout.task import Task
+
+MODES = {"sampled": 1.0, "greedy": 0.0}
+"""Name of each way to act, and its temperature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One mode's outcomes on all tasks, failed rollouts left out."""
+
+    success: Proportion
+    by_type: dict[str, Proportion]
+    mean_turns: float
+    invalid_share: float
+    failures: int
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome], task_types: Sequence[str]) -> "Measurement":
+        """Count the tasks' outcomes, whole and by type of task; a failed rollout says nothing about the policy."""
+        kinds: dict[str, list[bool]] = defaultdict(list)
+        for outcome, kind in zip(outcomes, task_types, strict=True):
+            if not outcome.stop_reason.failed:
+                kinds[kind].append(outcome.success)
+        sound = [outcome for outcome in outcomes if not outcome.stop_reason.failed]
+        turns = sum(outcome.turns for outcome in sound)
+        return cls(
+            Proportion(sum(outcome.success for outcome in sound), len(sound)),
+            {kind: Proportion(sum(won), len(won)) for kind, won in sorted(kinds.items())},
+            turns / max(1, len(sound)),
+            sum(outcome.invalid_turns for outcome in sound) / max(1, turns),
+            len(outcomes) - len(sound),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "success": proportion_json(self.success),
+            "by_type": {kind: proportion_json(share) for kind, share in self.by_type.items()},
+            "mean_turns": self.mean_turns,
+            "invalid_share": self.invalid_share,
+            "failures": self.failures,
+        }
+
+    @classmethod
+    def of_json(cls, plain: dict[str, Any]) -> "Measurement":
+        """What `as_json` gave."""
+        by_type = {kind: _proportion(share) for kind, share in plain["by_type"].items()}
+        return cls(**{**plain, "success": _proportion(plain["success"]), "by_type": by_type})
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All modes at one iteration."""
+
+    iteration: int
+    generated_tokens: int
+    """Tokens that had been sampled for training by then."""
+    modes: dict[str, Measurement] = field(default_factory=dict)
+
+
+def proportion_json(share: Proportion) -> dict[str, float | int]:
+    """A proportion with its 95 % interval as plain values."""
+    rate = share.rate if share.trials else 0.0
+    return {"rate": rate, "low": share.low, "high": share.high, "successes": share.successes, "tasks": share.trials}
+
+
+def held_out_tasks(config: Config, split: str | None = None, count: int | None = None, seed: int | None = None) -> list[Task]:
+    """The fixed tasks of the evaluation split (or another one)."""
+    evaluation, env = config.evaluation, config.env
+    first = evaluation.seed if seed is None else seed
+    arguments = {"split": split or env.eval_split, "max_turns": env.max_turns, **env.kwargs}
+    return [Task(env.id, first + number, arguments) for number in range(count or evaluation.tasks)]
+
+
+def measure(
+    pool: ShardPool, config: Config, tasks: Sequence[Task], kinds: Sequence[str], mode: str, version: int, seed: int | None = None
+) -> Measurement:
+    """Measure the present weights, which are called `version`, on tasks of these kinds in one mode; shard s takes every S-th task."""
+    shards, drawn = config.run.shards, config.evaluation.seed if seed is None else seed
+    parts = pool.call("measure", [(tasks[shard::shards], MODES[mode], drawn, version) for shard in range(shards)])
+    return Measurement.of([parts[index % shards][index // shards] for index in range(len(tasks))], kinds)
+
+
+def task_types(tasks: Sequence[Task]) -> list[str]:
+    """What the environment calls each task's kind (`info["task_type"]` at reset); empty where it has no kinds."""
+    kinds, worlds = [], {}
+    for task in tasks:
+        world = worlds.get(task.instance_key) or worlds.setdefault(task.instance_key, envs.make(task.env_id, **task.env_kwargs))
+        kinds.append(str(world.reset(seed=task.seed)[1].get("task_type", "")))
+    for world in worlds.values():
+        world.close()
+    return kinds
+
+
+def _proportion(plain: dict[str, Any]) -> Proportion:
+    return Proportion(plain["successes"], plain["tasks"])

@@ -1,0 +1,132 @@
+"""One iteration: sample trees, put them on disk, assign credit, then learn from them in a fixed number of optimizer steps."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.config import Config
+from trainer.errors import TooManyFailuresError
+from trainer.learn_report import LearnReport
+from trainer.learner import Learner
+from trainer.mini_batch import mini_batches
+from trainer.run_state import RunState
+from trainer.shard_pool import ShardPool
+from trainer.tree_credit import TreeCredit, assign
+from tree_rollout.sampler_report import SamplerReport
+from tree_rollout.state_graph import count_merges
+from tree_rollout.task import Task
+from tree_rollout.trace import Trace
+from tree_rollout.tree import TrajectoryTree
+
+
+class Trainer:
+    """Advances a run by one iteration at a time; `state` says where it stands."""
+
+    def __init__(self, config: Config, pool: ShardPool, learner: Learner, trace: Trace, state: RunState) -> None:
+        self._config = config
+        self._pool = pool
+        self._learner = learner
+        self._trace = trace
+        self.state = state
+
+    def advance(self) -> dict[str, Any]:
+        """Do the next iteration and return its metrics."""
+        number = self.state.iteration + 1
+        with self.state.timing("rollout"):
+            reports = self._sample(number)
+        trees = _interleave([report.trees for report in reports])
+        self._check_failures(reports, number)
+        with self.state.timing("credit"):
+            credits = [assign(tree, self._config.credit, self._config.reward) for tree in trees]
+        with self.state.timing("trace"):
+            self._trace.append(trees, number, [credit.advantages_N for credit in credits])
+        with self.state.timing("training"):
+            learned = self._learn(credits, number)
+        self.state.iteration, self.state.version = number, self._learner.version
+        return self._metrics(number, reports, trees, credits) | learned
+
+    def _sample(self, number: int) -> list[SamplerReport]:
+        """Trees for this iteration's tasks; shard s takes every S-th task."""
+        shards = self._config.run.shards
+        tasks = iteration_tasks(self._config, number)
+        return self._pool.call("sample", [(tasks[shard::shards], number, self._learner.version) for shard in range(shards)])
+
+    def _check_failures(self, reports: Sequence[SamplerReport], number: int) -> None:
+        failures = [failure for report in reports for failure in report.failures]
+        rollouts = sum(report.rollouts for report in reports)
+        if len(failures) > self._config.run.max_failed_share * rollouts:
+            first = failures[0]
+            raise TooManyFailuresError(
+                f"{len(failures)} of {rollouts} rollouts of iteration {number} failed, and run.max_failed_share allows "
+                f"{self._config.run.max_failed_share:g} of them; the first: task seed {first.task.seed}, {first.reason}: {first.message}"
+            )
+
+    def _learn(self, credits: Sequence[TreeCredit], number: int) -> dict[str, float]:
+        """The iteration's optimizer steps; how many is set by the configuration alone."""
+        config = self._config
+        rng = np.random.default_rng([config.run.seed, 4, number])
+        total, norms = LearnReport(), []
+        for batch in mini_batches(credits, config.optimizer.mini_batches, config.run.shards, rng):
+            reports: list[LearnReport] = self._pool.call("learn", [(share,) for share in batch.shares])
+            learned = sum(reports, LearnReport())
+            denominator = config.loss.constant or learned.stats.coefficient or 1.0
+            norms.append(self._learner.step(number, batch.informative_share / denominator))
+            total += learned
+        self.state.unique_tokens += total.unique_tokens
+        self.state.flattened_tokens += total.flattened_tokens
+        figures = {f"loss_{name}": value for name, value in total.stats.means().items()}
+        sharing = total.flattened_tokens / max(1, total.unique_tokens)
+        return figures | {"trained_tokens": total.unique_tokens, "sharing": sharing, "gradient_norm": float(np.mean(norms))}
+
+    def _metrics(
+        self, number: int, reports: Sequence[SamplerReport], trees: Sequence[TrajectoryTree], credits: Sequence[TreeCredit]
+    ) -> dict[str, Any]:
+        state = self.state
+        tokens, steps = sum(report.sampled_tokens for report in reports), sum(report.env_steps for report in reports)
+        branches, rollouts = sum(report.branches for report in reports), sum(report.rollouts for report in reports)
+        reasons = Counter(str(reason) for report in reports for reason in report.stop_reasons.elements())
+        state.generated_tokens += tokens
+        state.env_steps += steps
+        state.branches += branches
+        state.rollouts += rollouts
+        state.stop_reasons += reasons
+        turns = [turn for tree in trees for turn in tree.turns]
+        leaves = [tree.turns[leaf] for tree in trees for leaf in tree.leaves()]
+        sound = [leaf for leaf in leaves if leaf.stop_reason is None or not leaf.stop_reason.failed]
+        advantages = np.concatenate([credit.advantages_N for credit in credits])
+        return {
+            "iteration": number,
+            "train_success": sum(leaf.success for leaf in sound) / max(1, len(sound)),
+            "tokens": tokens,
+            "prefilled_tokens": sum(report.prefilled_tokens for report in reports),
+            "shared_tokens": sum(report.shared_tokens for report in reports),
+            "env_steps": steps,
+            "turns": len(turns),
+            "rollouts": rollouts,
+            "branches": branches,
+            "merge_rate": count_merges(trees).merge_rate,
+            "invalid_share": sum(not turn.valid for turn in turns) / max(1, len(turns)),
+            "entropy": float(np.mean([turn.entropy for turn in turns])),
+            "advantage_std": float(advantages.std()),
+            "unanimous_trees": sum(not credit.advantages_N.any() for credit in credits),
+            "stop_reasons": dict(reasons),
+        }
+
+
+def iteration_tasks(config: Config, number: int) -> list[Task]:
+    """The tasks of an iteration: a function of the run's seed and the iteration alone."""
+    env, count = config.env, config.rollout.tasks
+    rng = np.random.default_rng([config.run.seed, 3, number])
+    arguments = {"split": env.train_split, "max_turns": env.max_turns, **env.kwargs}
+    seeds: dict[int, None] = {}
+    while len(seeds) < count:
+        seeds[int(rng.integers(2**31))] = None
+    return [Task(env.id, seed, arguments) for seed in seeds]
+
+
+def _interleave(trees_S: Sequence[Sequence[TrajectoryTree]]) -> list[TrajectoryTree]:
+    """Undo the cut into shards: tree i is tree i // S of shard i % S."""
+    shards = len(trees_S)
+    return [trees_S[index % shards][index // shards] for index in range(sum(map(len, trees_S)))]

@@ -1,0 +1,21 @@
+"""What was learned from adds up over micro-batches, mini-batches and shards."""
+
+from dataclasses import dataclass, field
+
+from trainer.loss import LossStats
+
+
+@dataclass(slots=True)
+class LearnReport:
+    """Sums over what was trained on."""
+
+    stats: LossStats = field(default_factory=LossStats)
+    unique_tokens: int = 0
+    """Tokens that were computed."""
+    flattened_tokens: int = 0
+    """Tokens that the same rollouts would have taken without sharing."""
+
+    def __add__(self, other: "LearnReport") -> "LearnReport":
+        return LearnReport(
+            self.stats + other.stats, self.unique_tokens + other.unique_tokens, self.flattened_tokens + other.flattened_tokens
+        )

@@ -1,0 +1,58 @@
+"""The learner owns the optimizer; the weights are the shared vector, so a step serves every shard at once."""
+
+from collections.abc import Mapping
+
+import torch
+from transformers import PreTrainedModel
+
+from trainer.checkpoint import optimizer_tensors, restore_optimizer
+from trainer.config import OptimizerConfig
+from trainer.errors import CheckpointError
+from trainer.shared_parameters import SharedParameters
+
+
+class Learner:
+    """AdamW on the gradients that the shards left in the shared rows, with clipping and a linear warm-up."""
+
+    def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig) -> None:
+        self._shared = shared
+        self._settings = settings
+        self._parameters = list(model.parameters())
+        decayed = [parameter for parameter in self._parameters if parameter.ndim >= 2]
+        others = [parameter for parameter in self._parameters if parameter.ndim < 2]
+        groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        self._optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=settings.betas)
+        self.version = 0
+        """Optimizer steps so far; which weights serve."""
+
+    def step(self, iteration: int, scale: float) -> float:
+        """One optimizer step with the learning rate of `iteration` (from 1) on `scale` times the summed gradients of the shards.
+
+        Returns the gradient's norm before clipping.
+        """
+        gradient_P = self._shared.collect().mul_(scale)
+        norm = float(gradient_P.norm())
+        gradient_P.mul_(min(1.0, self._settings.max_grad_norm / (norm + 1e-6)))
+        start = 0
+        for parameter in self._parameters:
+            parameter.grad = gradient_P[start : start + parameter.numel()].view(parameter.shape)
+            start += parameter.numel()
+        rate = min(1.0, iteration / max(1, self._settings.warmup_iterations))
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._settings.lr * rate
+        self._optimizer.step()
+        self.version += 1
+        return norm
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What a checkpoint keeps: weights and optimizer state."""
+        return {"weights": self._shared.weights_P, **optimizer_tensors(self._optimizer, "adamw")}
+
+    def restore(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
+        """Go on from a checkpoint's tensors."""
+        try:
+            self._shared.weights_P.copy_(tensors["weights"])
+            restore_optimizer(self._optimizer, tensors, "adamw")
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint does not fit this model: {error}; start a new run") from error
+        self.version = version

@@ -1,0 +1,40 @@
+"""What a run ends with on the screen: success before and after with intervals, by type of task, costs, and what to type next."""
+
+from rich.console import Console
+from rich.table import Table
+
+from trainer.config import Config
+from trainer.evaluate import MODES
+from trainer.result import AVERAGED, last_mean
+from trainer.run_folder import RunFolder
+from trainer.run_state import RunState
+
+
+def print_outcome(console: Console, config: Config, folder: RunFolder, state: RunState) -> None:
+    """Print the tables and the next commands."""
+    first, last = state.evaluations[0], state.evaluations[-1]
+    tasks = first.modes["sampled"].success.trials
+    title = f"{config.benchmark}, seed {config.run.seed}: {tasks} held-out tasks of {config.env.eval_split}"
+    table = Table(title=title, title_justify="left")
+    for column in ("", "before", "after", f"mean of last {AVERAGED}", "gain"):
+        table.add_column(column, justify="left" if column == "" else "right")
+    for mode in MODES:
+        before, after, mean = first.modes[mode].success, last.modes[mode].success, last_mean(state.evaluations, mode)
+        gain = 100 * (mean - before.rate)
+        table.add_row(mode, str(before), str(after), f"{100 * mean:.1f} %", f"[bold]{gain:+.1f} points[/bold]")
+    kinds = [kind for kind in first.modes["sampled"].by_type if kind]
+    if kinds:
+        table.add_section()
+    for kind in kinds:
+        before, after = first.modes["sampled"].by_type[kind], last.modes["sampled"].by_type[kind]
+        table.add_row(f"  {kind}", str(before), str(after), "", f"{100 * (after.rate - before.rate):+.1f} points")
+    console.print(table)
+    sharing = state.flattened_tokens / state.unique_tokens if state.unique_tokens else 1.0
+    console.print(
+        f"{state.generated_tokens:,} tokens generated in {state.rollouts:,} rollouts ({state.branches:,} of them forks), "
+        f"{state.env_steps:,} environment steps; each shared token trained once: {sharing:.2f} times fewer tokens than flattened"
+    )
+    console.print(f"run folder: {folder.path}   learning curve: {folder.curve}", soft_wrap=True)
+    console.print("next:", style="bold")
+    console.print(f"  branchwise replay {folder.path}      execute a recorded tree again and verify every turn", soft_wrap=True)
+    console.print(f"  branchwise eval {folder.path} --tasks 500      measure the trained policy on more tasks", soft_wrap=True)

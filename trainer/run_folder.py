@@ -1,0 +1,105 @@
+"""Where a run keeps what: the one place that knows the file names of a run folder."""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from trainer.config import Config
+from trainer.errors import RunFolderError
+from trainer.load_config import restore_config
+
+_FREE_ON_RESUME = {"run.out", "run.workers", "run.iterations", "run.checkpoint_every"}
+"""Settings that may differ when a run goes on: they do not change what an iteration computes."""
+
+
+class RunFolder:
+    """Names in the folder of one run, and what makes a folder a run folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        """The configuration as `Config.model_dump_json` wrote it; its presence makes a folder a run folder."""
+        self.metrics = path / "metrics.jsonl"
+        self.trace = path / "trace.sqlite"
+        self.checkpoints = path / "checkpoints"
+        self.result = path / "result.json"
+        self.curve = path / "learning_curve.png"
+
+    def policy(self, iteration: int) -> Path:
+        """Hugging Face folder of the policy after an iteration."""
+        return self.path / "policies" / f"{iteration:06d}"
+
+    def policies(self) -> list[int]:
+        """Iterations whose policy is kept, ascending: the start, and the last ones."""
+        folder = self.path / "policies"
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else []
+
+    def chosen_policy(self, iteration: int | None = None) -> tuple[int, Path]:
+        """The policy after an iteration (None: the last one that is kept), with its iteration."""
+        kept = self.policies()
+        if not kept:
+            raise RunFolderError(f"{self.path} has no policy yet; go on with `branchwise train ... --resume`")
+        number = kept[-1] if iteration is None else iteration
+        if number not in kept:
+            raise RunFolderError(f"{self.path} keeps no policy of iteration {number}; choose one of {', '.join(map(str, kept))}")
+        return number, self.policy(number)
+
+    def prepare(self, config: Config, resume: bool) -> None:
+        """Make the folder of a new run, or check that the run in it can go on with this configuration."""
+        if not self.config.is_file() or not (resume or self.policies()):
+            if self.path.is_dir() and not self.config.is_file() and any(self.path.iterdir()):
+                raise RunFolderError(f"{self.path} holds other files and no run; choose an empty folder with --out DIR")
+            self._write(config)
+            return
+        recorded = self.read_config()
+        if not resume:
+            raise RunFolderError(f"{self.path} holds a run already; add --resume to go on with it, or choose another folder with --out DIR")
+        if difference := _difference(recorded, config):
+            raise RunFolderError(f"{self.path} was started with {difference}; resume it with the same settings, or choose another --out")
+
+    def read_config(self) -> Config:
+        """The run's configuration."""
+        try:
+            text = self.config.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunFolderError(f"{self.config} cannot be read: {error}") from error
+        return restore_config(text, str(self.config))
+
+    def _write(self, config: Config) -> None:
+        draft = self.path / ".config.json.draft"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            draft.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            os.replace(draft, self.config)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise RunFolderError(f"{self.path} cannot be made a run folder: {error.strerror or error}") from error
+
+    @classmethod
+    def existing(cls, path: Path) -> "RunFolder":
+        """The folder of a run that was started; an error names the nearest run folders beside it where there is none."""
+        folder = cls(path)
+        if folder.config.is_file():
+            return folder
+        beside = path.absolute().parent
+        runs = sorted(entry.parent.name for entry in beside.glob("*/config.json")) if beside.is_dir() else []
+        close = difflib.get_close_matches(path.name, runs, n=3, cutoff=0.5) or runs[:3]
+        hint = f"did you mean {' or '.join(str(path.parent / name) for name in close)}?" if close else "branchwise train makes one"
+        raise RunFolderError(f"{path} is no run folder; {hint}")
+
+
+def _difference(recorded: Config, given: Config) -> str | None:
+    """The first setting in which two configurations differ in a way that changes the run, as `name = recorded value`."""
+    before, now = _flat(recorded.model_dump(mode="json")), _flat(given.model_dump(mode="json"))
+    for name in sorted(before.keys() | now.keys()):
+        if name not in _FREE_ON_RESUME and before.get(name) != now.get(name):
+            return f"{name} = {before.get(name)!r} (now {now.get(name)!r})"
+    return None
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat

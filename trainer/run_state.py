@@ -1,0 +1,71 @@
+"""Everything about a run's progress that a checkpoint must keep beside tensors: plain values that survive JSON unchanged."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from trainer.evaluate import Evaluation, Measurement
+
+
+@dataclass(slots=True)
+class RunState:
+    """Counts since the start of the run; an interrupted run's counts go on."""
+
+    iteration: int = 0
+    """Finished iterations."""
+    version: int = 0
+    """Optimizer steps, which number the weights."""
+    generated_tokens: int = 0
+    """Tokens sampled for training."""
+    env_steps: int = 0
+    unique_tokens: int = 0
+    """Tokens that training laid out, shared ones once."""
+    flattened_tokens: int = 0
+    """Tokens that training would have laid out for the same rollouts without sharing."""
+    branches: int = 0
+    rollouts: int = 0
+    stop_reasons: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time by phase."""
+    evaluations: list[Evaluation] = field(default_factory=list)
+
+    @contextmanager
+    def timing(self, phase: str) -> Iterator[None]:
+        """Add the seconds spent inside to a phase."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for a checkpoint."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "evaluations"}
+        plain |= {"stop_reasons": dict(self.stop_reasons), "seconds": dict(self.seconds)}
+        return {
+            **plain,
+            "evaluations": [
+                {
+                    "iteration": evaluation.iteration,
+                    "generated_tokens": evaluation.generated_tokens,
+                    "modes": {name: measurement.as_json() for name, measurement in evaluation.modes.items()},
+                }
+                for evaluation in self.evaluations
+            ],
+        }
+
+    @classmethod
+    def of_json(cls, plain: dict[str, Any]) -> "RunState":
+        """What `as_json` gave."""
+        evaluations = [
+            Evaluation(
+                entry["iteration"],
+                entry["generated_tokens"],
+                {name: Measurement.of_json(measurement) for name, measurement in entry["modes"].items()},
+            )
+            for entry in plain["evaluations"]
+        ]
+        return cls(**{**plain, "stop_reasons": Counter(plain["stop_reasons"]), "evaluations": evaluations})

@@ -1,0 +1,129 @@
+"""A shard is one fixed part of a run's work: its demonstrations, its tasks' trees, and its share of every gradient.
+
+It sees the weights in the shared vector and adds gradients to its own row; what it computes depends on its number, never on the
+process that it runs in.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from transformers import PreTrainedModel
+
+import envs
+from agents.context import TurnTemplate
+from agents.policy_folder import load_policy
+from agents.transformers_engine import TransformersEngine
+from trainer.imitation import Imitation
+from trainer.learn_report import LearnReport
+from trainer.loss import batch_coefficients, policy_loss
+from trainer.mini_batch import Share
+from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
+from trainer.rollout_outcome import Outcome
+from trainer.shard_spec import ShardSpec
+from trainer.shared_parameters import SharedParameters
+from trainer.token_logprobs import token_logprobs
+from trainer.tree_attention import tree_attention
+from tree_rollout.sampler import Sampler
+from tree_rollout.sampler_report import SamplerReport
+from tree_rollout.sampler_settings import SamplerSettings
+from tree_rollout.task import Task
+from tree_rollout.tree import TrajectoryTree
+
+_ROWS = 32
+
+
+class Shard:
+    """The work of shard number `shard`; each public method is called by name through `ShardPool`."""
+
+    def __init__(self, spec: ShardSpec, shard: int) -> None:
+        self._spec = spec
+        self._shard = shard
+        self._config = spec.config
+        self._model, self._tokenizer = load_policy(spec.policy_folder)
+        shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), spec.shards)
+        shared.attach(self._model, shard)
+        self._template = TurnTemplate.from_tokenizer(self._tokenizer)
+        self._engine: TransformersEngine | None = None
+        self._imitation: Imitation | None = None
+        self._reference: PreTrainedModel | None = None
+        self._trees: list[TrajectoryTree] = []
+
+    def record(self) -> None:
+        """Record this shard's demonstrations."""
+        config = self._config
+        self._imitation = Imitation(config.env, config.warmstart, self._tokenizer, self._shard, self._spec.shards)
+
+    def imitate(self, step: int) -> dict[str, float]:
+        """Add the imitation gradient of a step to this shard's row; see `Imitation.gradient`."""
+        assert self._imitation is not None, "record() comes first"
+        return self._imitation.gradient(self._model, step)
+
+    def forget(self) -> None:
+        """Let go of the demonstrations."""
+        self._imitation = None
+
+    def sample(self, tasks: Sequence[Task], iteration: int, version: int) -> SamplerReport:
+        """Grow one tree per task with the present weights, and keep the trees for `learn`."""
+        config = self._config
+        settings = SamplerSettings(
+            roots=config.rollout.roots,
+            forks=config.rollout.forks,
+            branching=config.rollout.branching.rule,
+            branching_options=config.rollout.branching.options,
+            max_turns=config.env.max_turns,
+            max_new_tokens=config.rollout.max_new_tokens,
+            temperature=config.rollout.temperature,
+            token_budget=None if config.rollout.token_budget is None else config.rollout.token_budget // self._spec.shards,
+        )
+        report = self._grow(tasks, settings, config.run.seed, iteration, version)
+        self._trees = report.trees
+        return report
+
+    def learn(self, share: Share) -> LearnReport:
+        """Add the gradient of the *summed* loss of a share of the kept trees to this shard's row."""
+        config, report = self._config, LearnReport()
+        trees = [self._trees[index] for index in share.trees]
+        with tree_attention(self._model):
+            for part in micro_batches(trees, share.weights, config.optimizer.micro_batch_tokens):
+                chosen = slice(part.start, part.stop)
+                batch = pack(trees[chosen], share.advantages[chosen], share.weights[chosen])
+                reference_S = self._reference_logprobs(batch) if config.loss.kl_coefficient else None
+                logprobs_S, entropies_S = token_logprobs(self._model, batch, temperature=config.rollout.temperature)
+                loss, stats = policy_loss(
+                    logprobs_S,
+                    batch.behaviour_S,
+                    batch.advantages_S,
+                    batch_coefficients(batch, config.loss.aggregation),
+                    1.0,
+                    clip_low=config.loss.clip_low,
+                    clip_high=config.loss.clip_high,
+                    dual_clip=config.loss.dual_clip,
+                    reference_T=reference_S,
+                    kl_coefficient=config.loss.kl_coefficient,
+                    entropies_T=entropies_S,
+                )
+                loss.backward()
+                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
+        return report
+
+    def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:
+        """Log-probabilities under the start policy, which is read when it is first needed."""
+        if self._reference is None:
+            self._reference, _ = load_policy(self._spec.start_policy)
+        with torch.no_grad(), tree_attention(self._reference):
+            return token_logprobs(self._reference, batch, temperature=self._config.rollout.temperature)[0]
+
+    def measure(self, tasks: Sequence[Task], temperature: float, seed: int, version: int) -> list[Outcome]:
+        """One rollout per task with the present weights, without forks; nothing is kept."""
+        config = self._config
+        settings = SamplerSettings.plain(config.env.max_turns, config.rollout.max_new_tokens, temperature)
+        report = self._grow(tasks, settings, seed, 0, version)
+        return [Outcome.of(tree) for tree in report.trees]
+
+    def _grow(self, tasks: Sequence[Task], settings: SamplerSettings, seed: int, iteration: int, version: int) -> SamplerReport:
+        if self._engine is None:
+            self._engine = TransformersEngine(self._model, self._template.stop_ids, max_length=self._config.policy.max_length, rows=_ROWS)
+        self._engine.version = version
+        decode = self._tokenizer.decode
+        with Sampler(self._engine, envs.make, self._template, lambda ids: decode(ids), settings) as sampler:
+            return sampler.sample(tasks, run_seed=seed, iteration=iteration)

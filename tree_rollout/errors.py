@@ -1,0 +1,57 @@
+"""Every fault of this package that a user can mend is one of these: one sentence that says what was wrong and what to type."""
+
+
+class TreeRolloutError(Exception):
+    """Base of all errors that this package raises on purpose; the command line ends with `exit_code` instead of a traceback."""
+
+    exit_code = 2
+
+
+class SamplerError(TreeRolloutError, ValueError):
+    """A setting of the sampler, or a task given to it, cannot be used."""
+
+
+class BranchingError(TreeRolloutError, ValueError):
+    """A branching rule got an option that it does not take, or a value outside its range."""
+
+
+class UnknownBranchingRuleError(BranchingError, LookupError):
+    """No branching rule is registered under that name."""
+
+
+class TraceError(TreeRolloutError, ValueError):
+    """A trace cannot be read or written; the file is left as it was."""
+
+
+class TraceVersionError(TraceError):
+    """The trace was written in another schema version."""
+
+
+class UnknownTreeError(TraceError, LookupError):
+    """The trace holds no tree with this number."""
+
+
+class ForkError(TreeRolloutError, ValueError):
+    """A recorded tree cannot be continued there, or not in that way."""
+
+
+class ReplayDivergedError(ForkError, RuntimeError):
+    """Executing recorded turns again gave something else than was recorded, so the state to fork from cannot be reached."""
+
+    def __init__(self, turn: int, field: str, expected: str, got: str) -> None:
+        super().__init__(turn, field, expected, got)
+        self.turn = turn
+        """Index of the first turn that differs."""
+        self.field = field
+        self.expected = expected
+        self.got = got
+
+    def __str__(self) -> str:
+        return (
+            f"turn {self.turn} does not replay: its {self.field} was {self.expected} and is now {self.got}; "
+            "the environment is not deterministic, or not the one that was recorded"
+        )
+
+
+class EngineAnswerError(TreeRolloutError, RuntimeError):
+    """The engine's answer contradicts what it was asked, so nothing of this call may be trained on."""

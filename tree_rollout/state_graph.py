@@ -1,0 +1,221 @@
+"""Two turns stand at one node exactly when their task, their state signature and the window of states before it are equal."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import networkx as nx
+
+from tree_rollout.tree import TrajectoryTree
+
+ExactDigests = Mapping[tuple[int, int], str] | Callable[[int, int], str | None]
+"""Gives the digest of the complete state before a turn, by (tree, turn); a missing key or None where it is not known."""
+
+
+class StateNode(NamedTuple):
+    """A state as the graph tells it apart."""
+
+    task: str
+    """`task_key` of the tree: states of different tasks are never the same."""
+    state: str
+    """State signature."""
+    window: tuple[str, ...] = ()
+    """Signatures of the states before it on the path, oldest first, as many as the graph's `history` (fewer near the root)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """How far the rollouts of some trees meet. A turn that several rollouts share is one turn, and sharing it is no merge.
+
+    Turns that lie in failed rollouts alone are not in the graph; only `failed_turns` counts them.
+    """
+
+    turns: int
+    states: int
+    """Different states in which a turn was taken."""
+    merged_turns: int
+    """Turns whose state another rollout was in as well, at a turn of its own."""
+    convergent_turns: int
+    """The merged turns whose state another rollout reached on another way, not just by starting or being forked there too."""
+    self_merges: int
+    """Turns whose state their own rollout had been in before; this alone does not make them merged."""
+    singletons: int
+    """States in which exactly one turn was taken."""
+    failed_turns: int
+    collisions: int | None
+    """State signatures that stood for more than one exact state; None where no exact digests were given."""
+
+    @property
+    def merge_rate(self) -> float:
+        """Share of the turns that are merged; 0 where there are no turns."""
+        return self.merged_turns / self.turns if self.turns else 0.0
+
+    @property
+    def convergence_rate(self) -> float:
+        """Share of the turns that are convergent; 0 where there are no turns."""
+        return self.convergent_turns / self.turns if self.turns else 0.0
+
+    @property
+    def singleton_share(self) -> float:
+        """Share of the states in which exactly one turn was taken; 0 where there are no states."""
+        return self.singletons / self.states if self.states else 0.0
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.turns} turns in {self.states} states: merged {self.merge_rate:.1%}, convergent {self.convergence_rate:.1%}, "
+            f"self-merges {self.self_merges}, singleton states {self.singleton_share:.1%}"
+        )
+        text += f", failed turns {self.failed_turns}" if self.failed_turns else ""
+        return text if self.collisions is None else f"{text}, collisions {self.collisions}"
+
+
+class StateGraph:
+    """Where the rollouts of some trees meet: nodes are states, edges are turns, both ends of an edge known by signature."""
+
+    def __init__(self, trees: Sequence[TrajectoryTree], history: int = 0) -> None:
+        if history < 0:
+            raise ValueError(f"history is {history}; give the number of earlier states that must agree, 0 or more")
+        self.trees = list(trees)
+        self.history = history
+        self._nodes = [list(_locate(tree, history)) for tree in self.trees]
+        self.graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
+        """Nodes are `StateNode`s; the key of an edge is (tree, turn), its attributes are action, reward, terminated and truncated."""
+        for before, after, key, facts in self._edges():
+            self.graph.add_edge(before, after, key, **facts)
+
+    @classmethod
+    def from_trees(cls, trees: Sequence[TrajectoryTree], history: int = 0) -> "StateGraph":
+        """The graph of all `trees`; with `history` = h, the h states before must be equal too. Time and memory grow with the turns."""
+        return cls(trees, history)
+
+    def node(self, tree: int, turn: int) -> StateNode | None:
+        """The state before a turn; None for a turn that only failed rollouts contain."""
+        ends = self._nodes[tree][turn]
+        return ends[0] if ends else None
+
+    def turns_at(self, node: StateNode) -> list[tuple[int, int]]:
+        """The (tree, turn) pairs of all turns that were taken in this state, in order."""
+        return sorted(key for _, _, key in self.graph.out_edges(node, keys=True))
+
+    def merge_report(self, exact_digests: ExactDigests | None = None) -> MergeReport:
+        """Count merges, and with `exact_digests` collisions, in time proportional to the turns."""
+        places = [[ends and ends[0] for ends in nodes] for nodes in self._nodes]
+        return _report(self.trees, places, None if exact_digests is None else self._collisions(exact_digests))
+
+    def _edges(self) -> Iterator[tuple[StateNode, StateNode, tuple[int, int], dict[str, Any]]]:
+        for number, (tree, nodes) in enumerate(zip(self.trees, self._nodes, strict=True)):
+            for index, (turn, ends) in enumerate(zip(tree.turns, nodes, strict=True)):
+                if ends:
+                    facts = {"action": turn.action, "reward": turn.reward, "terminated": turn.terminated, "truncated": turn.truncated}
+                    yield (*ends, (number, index), facts)
+
+    def _collisions(self, exact_digests: ExactDigests) -> int:
+        digest_of = exact_digests if callable(exact_digests) else lambda tree, turn: exact_digests.get((tree, turn))
+        seen: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        for number, nodes in enumerate(self._nodes):
+            for index, ends in enumerate(nodes):
+                digest = digest_of(number, index) if ends else None
+                if ends and digest is not None:
+                    seen[ends[0].task, ends[0].state].add(digest)
+        return sum(len(digests) > 1 for digests in seen.values())
+
+
+def task_key(tree: TrajectoryTree) -> str:
+    """Equal for trees of one task: environment, arguments and seed."""
+    return json.dumps([tree.env_id, tree.env_kwargs, tree.seed], sort_keys=True)
+
+
+def count_merges(trees: Sequence[TrajectoryTree]) -> MergeReport:
+    """The merge report of `StateGraph.from_trees(trees)`, without building the graph."""
+    return _report(trees, [[ends and ends[0] for ends in _locate(tree, 0)] for tree in trees], None)
+
+
+def sound_turns(tree: TrajectoryTree) -> list[bool]:
+    """For each turn, whether a rollout that did not fail goes through it."""
+    sound_N = [False] * len(tree.turns)
+    for index in range(len(tree.turns) - 1, -1, -1):
+        turn = tree.turns[index]
+        if not tree.children(index):
+            sound_N[index] = turn.stop_reason is None or not turn.stop_reason.failed
+        if turn.parent >= 0 and sound_N[index]:
+            sound_N[turn.parent] = True
+    return sound_N
+
+
+def _locate(tree: TrajectoryTree, history: int) -> Iterator[tuple[StateNode, StateNode] | None]:
+    """The states before and after each turn; None for turns of failed rollouts alone."""
+    task = task_key(tree)
+    windows: list[tuple[str, ...]] = []
+    """For each turn, the window of the state *after* it."""
+    for turn, sound in zip(tree.turns, sound_turns(tree), strict=True):
+        before = windows[turn.parent] if turn.parent >= 0 else ()
+        after = (*before, turn.state)[-history:] if history else ()
+        windows.append(after)
+        yield (StateNode(task, turn.state, before), StateNode(task, turn.next_state, after)) if sound else None
+
+
+def _report(trees: Sequence[TrajectoryTree], places: Sequence[Sequence[StateNode | None]], collisions: int | None) -> MergeReport:
+    visits = Counter(node for nodes in places for node in nodes if node)
+    starts = Counter(
+        _start(tree, number, turn, node)
+        for number, (tree, nodes) in enumerate(zip(trees, places, strict=True))
+        for turn, node in enumerate(nodes)
+        if node
+    )
+    merged = convergent = self_merges = 0
+    for number, (tree, nodes) in enumerate(zip(trees, places, strict=True)):
+        for turn, above, line in _lines(tree, nodes):
+            node = nodes[turn]
+            assert node is not None
+            others = visits[node] - line
+            merged += others > 0
+            convergent += others > starts[_start(tree, number, turn, node)] - 1
+            self_merges += above > 0
+    turns = sum(visits.values())
+    return MergeReport(
+        turns=turns,
+        states=len(visits),
+        merged_turns=merged,
+        convergent_turns=convergent,
+        self_merges=self_merges,
+        singletons=sum(count == 1 for count in visits.values()),
+        failed_turns=sum(len(nodes) for nodes in places) - turns,
+        collisions=collisions,
+    )
+
+
+def _start(tree: TrajectoryTree, number: int, turn: int, node: StateNode) -> tuple[StateNode, int, int]:
+    """Equal for turns that are in one state because they start there together: siblings, or roots of one task in any tree."""
+    parent = tree.turns[turn].parent
+    return (node, number, parent) if parent >= 0 else (node, -1, -1)
+
+
+def _lines(tree: TrajectoryTree, nodes: Sequence[StateNode | None]) -> Iterator[tuple[int, int, int]]:
+    """For each turn in the graph: the turn, how many of its ancestors are in its state, how many turns of its line are.
+
+    Its line is what a rollout of its own contains: ancestors, itself, descendants. One walk through the tree counts them all: the
+    visits on the present path on the way in, and the visits begun in between on the way out.
+    """
+    on_path: Counter[StateNode] = Counter()
+    begun: Counter[StateNode] = Counter()
+    entry: dict[int, tuple[int, int]] = {}
+    pending = list(reversed(tree.children(-1)))
+    while pending:
+        turn = pending.pop()
+        leaving = turn < 0
+        turn = ~turn if leaving else turn
+        node = nodes[turn]
+        if node is None:
+            continue
+        if leaving:
+            on_path[node] -= 1
+            above, begun_before = entry.pop(turn)
+            yield turn, above, above + begun[node] - begun_before
+        else:
+            entry[turn] = on_path[node], begun[node]
+            on_path[node] += 1
+            begun[node] += 1
+            pending.append(~turn)
+            pending.extend(reversed(tree.children(turn)))

@@ -1,0 +1,73 @@
+"""What an environment answers is checked before it is recorded; anything but a proper answer in time is an exception here."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from envs.text_env import TextEnv
+from tree_rollout.deadline import DeadlineExceededError, call_within
+from tree_rollout.stop_reason import StopReason
+
+
+class EnvContractError(RuntimeError):
+    """The environment answered something that its contract rules out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """An environment's answer to one action."""
+
+    observation: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    valid: bool
+    success: bool
+    state: str
+    """State signature after the action."""
+
+
+def reset(env: TextEnv, seed: int) -> tuple[str, str]:
+    """The first observation of the task and the signature of its initial state."""
+    observation, _ = env.reset(seed=seed)
+    return _text(observation, "reset", "observation"), _text(env.state_signature(), "state_signature", "signature")
+
+
+def restore(env: TextEnv, snapshot: Any, state: str) -> None:
+    """Bring the instance to the snapshot's state; a signature other than `state` is an error, never silently another state."""
+    env.restore(snapshot)
+    restored = env.state_signature()
+    if restored != state:
+        raise EnvContractError(f"restore() gave the state {restored!r} instead of {state!r}")
+
+
+def step(env: TextEnv, action: str) -> StepResult:
+    """Step within `env.step_deadline_s`; raises `DeadlineExceededError`, `EnvContractError`, or what the environment raises."""
+    observation, reward, terminated, truncated, info = call_within(lambda: env.step(action), env.step_deadline_s)
+    reward = float(reward)
+    if not math.isfinite(reward):
+        raise EnvContractError(f"step() gave the reward {reward}; a reward is a finite number")
+    return StepResult(
+        observation=_text(observation, "step", "observation"),
+        reward=reward,
+        terminated=bool(terminated),
+        truncated=bool(truncated),
+        valid=bool(info.get("valid", True)),
+        success=bool(info.get("success", False)),
+        state=_text(env.state_signature(), "state_signature", "signature"),
+    )
+
+
+def stop_reason_of(fault: Exception) -> StopReason:
+    """The stop reason of a rollout whose environment raised `fault`."""
+    return StopReason.STEP_TIMEOUT if isinstance(fault, DeadlineExceededError) else StopReason.ENV_ERROR
+
+
+def _text(value: object, method: str, what: str) -> str:
+    if not isinstance(value, str):
+        raise EnvContractError(f"{method}() gave a {what} of type {type(value).__name__}; it must be str")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise EnvContractError(f"{method}() gave a {what} that is no Unicode text: {error}") from error
+    return value

@@ -1,0 +1,94 @@
+"""A summary says what a recorded tree amounts to without its texts and arrays; adding a fork later does not change its figures."""
+
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+from tree_rollout.state_graph import count_merges
+from tree_rollout.trace_codec import Row, decode_json, encode_json
+from tree_rollout.tree import TrajectoryTree
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSummary:
+    """One recorded tree. The figures from `turns` to `self_merges` are those of the tree as it was appended."""
+
+    id: int
+    """What `Trace.tree` takes."""
+    iteration: int
+    position: int
+    """Place within the iteration."""
+    env_id: str
+    seed: int
+    env_kwargs: dict[str, object]
+    turns: int
+    rollouts: int
+    failed: int
+    """Rollouts that say nothing about the policy (`StopReason.failed`)."""
+    successes: int
+    """Rollouts whose last turn solved the task."""
+    failed_turns: int
+    """Turns that only failed rollouts contain."""
+    states: int
+    """Different states in which a turn was taken."""
+    merged_turns: int
+    """Turns whose state another rollout of the tree was in as well; see `MergeReport`."""
+    convergent_turns: int
+    self_merges: int
+    forks: int = 0
+    """Chains added with `add_fork`."""
+    fork_turns: int = 0
+    raw_bytes: int = 0
+    """Unpacked size of its texts and arrays, forks included."""
+
+    @classmethod
+    def of(cls, tree: TrajectoryTree, iteration: int, position: int) -> "TreeSummary":
+        """The summary of a tree that has no id yet."""
+        leaves = [tree.turns[leaf] for leaf in tree.leaves()]
+        failed = sum(turn.stop_reason is not None and turn.stop_reason.failed for turn in leaves)
+        merges = count_merges([tree])
+        return cls(
+            id=0,
+            iteration=iteration,
+            position=position,
+            env_id=tree.env_id,
+            seed=tree.seed,
+            env_kwargs=tree.env_kwargs,
+            turns=len(tree.turns),
+            rollouts=len(leaves),
+            failed=failed,
+            successes=sum(turn.success for turn in leaves),
+            failed_turns=merges.failed_turns,
+            states=merges.states,
+            merged_turns=merges.merged_turns,
+            convergent_turns=merges.convergent_turns,
+            self_merges=merges.self_merges,
+        )
+
+    @property
+    def success_share(self) -> float | None:
+        """Solved rollouts per rollout that did not fail; None where all failed."""
+        counted = self.rollouts - self.failed
+        return self.successes / counted if counted else None
+
+    @property
+    def merge_rate(self) -> float:
+        """Merged turns per turn, not counting turns that only failed rollouts contain; 0 where there are none."""
+        counted = self.turns - self.failed_turns
+        return self.merged_turns / counted if counted else 0.0
+
+    def row(self) -> Row:
+        """The values of `SUMMARY_COLUMNS`."""
+        values: dict[str, Any] = dict(zip(SUMMARY_COLUMNS, astuple(self), strict=True))
+        values["env_kwargs"] = encode_json(self.env_kwargs, "env_kwargs")
+        return tuple(values.values())
+
+    @classmethod
+    def from_row(cls, row: Row) -> "TreeSummary":
+        """The inverse of `row`."""
+        values = dict(zip(SUMMARY_COLUMNS, row, strict=True))
+        values["env_kwargs"] = decode_json(values["env_kwargs"], "env_kwargs")
+        return cls(**values)
+
+
+SUMMARY_COLUMNS = tuple(field.name for field in fields(TreeSummary))
+"""Columns of the table `trees` that make up a summary, in order."""
