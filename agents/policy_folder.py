@@ -133,7 +133,12 @@ def _move_into_place(temporary: Path, target: Path) -> None:
     if target.exists():
         shutil.rmtree(previous, ignore_errors=True)
         target.rename(previous)
-    temporary.rename(target)
+    try:
+        temporary.rename(target)
+    except OSError:
+        if previous.is_dir():
+            previous.rename(target)
+        raise
     shutil.rmtree(previous, ignore_errors=True)
 
 

@@ -42,10 +42,10 @@ def draw(logits_BV: torch.Tensor, uniforms_B: torch.Tensor, temperatures_B: torc
     # Forbidden tokens have log-probability -inf; 0 * -inf would be NaN.
     entropies_B = -(probabilities_BV * logprobs_BV.clamp_min(torch.finfo(torch.float32).min)).sum(-1)
     cumulative_BV = probabilities_BV.double().cumsum(-1)
-    total_B = cumulative_BV[:, -1]
-    # Strictly below the total: rounding must not draw a token past the last possible one.
-    targets_B = torch.minimum(uniforms_B * total_B, torch.nextafter(total_B, torch.zeros_like(total_B)))
-    ids_B = torch.searchsorted(cumulative_BV, targets_B[:, None], right=True)[:, 0].clamp_max(logits_BV.shape[-1] - 1)
+    # A number below 1 times the total stays below the total in float64, so the last possible token is the last that can be drawn.
+    # Only logits that are not numbers get past the end; the clamp leaves them to whoever looks at the entropy.
+    targets_B1 = uniforms_B[:, None] * cumulative_BV[:, -1:]
+    ids_B = torch.searchsorted(cumulative_BV, targets_B1, right=True)[:, 0].clamp_max(logits_BV.shape[-1] - 1)
     if temperatures_B is not None:
         ids_B = torch.where(temperatures_B > 0, ids_B, logits_BV.argmax(-1))
     return Draw(ids_B, logprobs_BV.gather(1, ids_B[:, None])[:, 0], entropies_B)

@@ -1,6 +1,13 @@
 """Text environments that can be forked in the middle of an episode: the contract, the registry, and the environments that ship."""
 
-from envs.errors import AbilityError, EnvironmentArgumentError, EnvsError, UnknownEnvironmentError
+from envs.errors import (
+    AbilityError,
+    EnvironmentArgumentError,
+    EnvironmentImportError,
+    EnvsError,
+    NoEpisodeError,
+    UnknownEnvironmentError,
+)
 from envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from envs.registry import EnvSpec, ForkKind, make, register_env, spec, specs
 from envs.text_env import TextEnv
@@ -21,9 +28,11 @@ __all__ = [
     "AbilityError",
     "EnvSpec",
     "EnvironmentArgumentError",
+    "EnvironmentImportError",
     "EnvsError",
     "ExpertPolicy",
     "ForkKind",
+    "NoEpisodeError",
     "RandomPolicy",
     "ScriptedPolicy",
     "TextEnv",

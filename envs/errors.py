@@ -18,8 +18,16 @@ class EnvironmentArgumentError(EnvsError, ValueError):
     """An argument of an environment has a value that it cannot have."""
 
 
-class AbilityError(EnvsError, TypeError):
+class EnvironmentImportError(EnvsError, ImportError):
+    """A registered environment cannot be imported."""
+
+
+class AbilityError(EnvsError, AttributeError):
     """The environment does not offer what was asked of it."""
+
+
+class NoEpisodeError(EnvsError, RuntimeError):
+    """The environment was used before its first `reset`."""
 
 
 def nearest(word: str, known: Iterable[str], count: int = 3) -> str:

@@ -1,18 +1,15 @@
 """Scripted ways to act in any environment: at random among the admissible actions, or as its expert does; no model is needed."""
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 
 from envs.errors import AbilityError
 from envs.text_env import TextEnv
 
-T = TypeVar("T")
-
 
 class ScriptedPolicy(Protocol):
-    """Chooses the next action from the live environment."""
+    """Chooses the next action from the live environment; `AbilityError` where the environment does not offer what that takes."""
 
     def __call__(self, env: TextEnv) -> str: ...
 
@@ -24,7 +21,9 @@ class RandomPolicy:
         self.rng = rng
 
     def __call__(self, env: TextEnv) -> str:
-        actions = _ask(env, env.admissible_actions, "list of admissible actions")
+        actions = env.admissible_actions()
+        if not actions:
+            raise AbilityError(f"{type(env).__name__} has no admissible action in its present state; choose another policy")
         return actions[int(self.rng.integers(len(actions)))]
 
 
@@ -32,11 +31,4 @@ class ExpertPolicy:
     """The environment's own expert."""
 
     def __call__(self, env: TextEnv) -> str:
-        return _ask(env, env.expert_action, "expert")
-
-
-def _ask(env: TextEnv, method: Callable[[], T], what: str) -> T:
-    try:
-        return method()
-    except AttributeError as error:
-        raise AbilityError(f"{type(env).__name__} has no {what}; choose another policy") from error
+        return env.expert_action()

@@ -1,13 +1,12 @@
 """The contract of every environment: text in, text out, a first state that is a function of the seed, forks that are exact or say so."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from envs.errors import EnvironmentArgumentError
+from envs.errors import AbilityError, EnvironmentArgumentError
 from envs.text_space import TextSpace
 
 
@@ -27,25 +26,28 @@ class TextEnv(gym.Env[str, str]):
         self.observation_space = TextSpace()
         self.action_space = TextSpace()
 
-    @abstractmethod
     def snapshot(self) -> Any:
-        """The present state, as an immutable value that later steps cannot change."""
+        """The present state, as an immutable value that later steps cannot change; `AbilityError` where it cannot be copied."""
+        raise AbilityError(f"{type(self).__name__} takes no snapshots; it cannot be forked")
 
-    @abstractmethod
     def restore(self, snapshot: Any) -> None:
         """Return to the state that `snapshot()` saw; works any number of times, and in any instance made with the same arguments."""
+        raise AbilityError(f"{type(self).__name__} restores no snapshots; it cannot be forked")
 
-    @abstractmethod
     def state_signature(self) -> str:
-        """A short string that is equal for states that are equal for the rest of the episode, whatever path led there."""
+        """A short string that is equal for states that are equal for the rest of the episode, whatever path led there.
+
+        How many turns are left is not part of it. `AbilityError` where the environment cannot tell states apart.
+        """
+        raise AbilityError(f"{type(self).__name__} has no state signature; it cannot recognise a state")
 
     def admissible_actions(self) -> list[str]:
-        """Every action that changes or shows something in the present state, sorted; raises where the environment cannot tell."""
-        raise AttributeError(f"{type(self).__name__} does not list admissible actions")
+        """Every action that changes or shows something in the present state, sorted; `AbilityError` where it cannot tell."""
+        raise AbilityError(f"{type(self).__name__} has no list of admissible actions; choose another policy than random play")
 
     def expert_action(self) -> str:
-        """The scripted expert's next action; raises where the environment has no expert."""
-        raise AttributeError(f"{type(self).__name__} has no expert")
+        """The scripted expert's next action in the present state; `AbilityError` where the environment has no expert."""
+        raise AbilityError(f"{type(self).__name__} has no expert; choose another policy")
 
     def demonstrator(self, rng: np.random.Generator, **habits: Any) -> Callable[[], str]:
         """A teacher for one episode of imitation learning: each call gives its next action in the present state.

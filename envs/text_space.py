@@ -4,6 +4,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from envs.errors import EnvironmentArgumentError
+
 _SAMPLE_WORDS = ("look", "inventory", "help", "go to drawer 1", "open drawer 1", "öffne Türe 1", "")
 
 
@@ -12,6 +14,8 @@ class TextSpace(gym.Space[str]):
 
     def __init__(self, max_length: int = 1_000_000, seed: int | None = None) -> None:
         super().__init__(dtype=str, seed=seed)
+        if isinstance(max_length, bool) or not isinstance(max_length, int) or max_length < 0:
+            raise EnvironmentArgumentError(f"max_length is {max_length!r}; it must be a whole number of at least 0")
         self.max_length = max_length
 
     @property
@@ -24,8 +28,8 @@ class TextSpace(gym.Space[str]):
     def sample(self, mask: Any = None, probability: Any = None) -> str:
         """A short piece of text; masks have no meaning here and are refused."""
         if mask is not None or probability is not None:
-            raise ValueError("TextSpace.sample takes neither mask nor probability")
-        return _SAMPLE_WORDS[int(self.np_random.integers(len(_SAMPLE_WORDS)))]
+            raise EnvironmentArgumentError("TextSpace.sample takes neither mask nor probability; leave them out")
+        return _SAMPLE_WORDS[int(self.np_random.integers(len(_SAMPLE_WORDS)))][: self.max_length]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextSpace) and self.max_length == other.max_length

@@ -138,10 +138,10 @@ class CreditConfig(Section):
 
 
 class RewardConfig(Section):
-    """What is added to the environment's own reward."""
+    """What shapes the advantages beside the environment's own reward."""
 
     invalid_penalty: float = Field(default=0.2, ge=0, le=100)
-    """Taken off a turn's reward when the environment refused its action."""
+    """Taken off a turn's advantage when the environment refused its action; the rollout's outcome stays as it is."""
 
 
 class LossConfig(Section):
@@ -182,10 +182,20 @@ class OptimizerConfig(Section):
     """The gradient's norm is clipped to this."""
     warmup_iterations: int = Field(default=3, ge=0)
     """Iterations over which the learning rate rises to `lr`."""
+    decay_iterations: Annotated[int, Field(ge=1)] | None = None
+    """The learning rate falls linearly to `final_lr_share` of `lr` by this iteration, and stays there; null keeps it constant."""
+    final_lr_share: float = Field(default=0.1, ge=0, le=1)
+    """Share of `lr` that is left in the end; means something with `decay_iterations` only."""
     mini_batches: int = Field(default=4, ge=1, le=10_000)
     """Optimizer steps in one iteration."""
-    micro_batch_tokens: int = Field(default=4096, ge=1)
+    micro_batch_tokens: int = Field(default=2048, ge=1)
     """Tokens that are computed at once; more need more memory, and the result stays the same."""
+
+    @model_validator(mode="after")
+    def _decay_fits(self) -> Self:
+        if self.decay_iterations is None and self.final_lr_share != OptimizerConfig.model_fields["final_lr_share"].default:
+            raise ValueError("optimizer.final_lr_share has no effect without optimizer.decay_iterations; set that too, or leave both out")
+        return self
 
 
 class EvaluationConfig(Section):

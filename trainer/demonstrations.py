@@ -37,8 +37,8 @@ class Demonstration:
 def demonstrate(env: TextEnv, seed: int, rng: np.random.Generator, habits: dict[str, Any], noise: float) -> list[DemonstratedTurn]:
     """Record one episode of the environment's demonstrator.
 
-    With probability `noise` a turn takes a random admissible action instead, which is not imitated. The episode is cut where the
-    demonstrator repeats one action three times: it has given up.
+    With probability `noise` a turn takes another action instead, which is not imitated: any that is admissible, or one from before, which
+    now may fail. The episode is cut where the demonstrator repeats one action three times: it has given up.
     """
     observation, _ = env.reset(seed=seed)
     teacher = env.demonstrator(rng, **habits)
@@ -46,7 +46,7 @@ def demonstrate(env: TextEnv, seed: int, rng: np.random.Generator, habits: dict[
     repeated = 0
     while True:
         imitate = noise == 0 or rng.random() >= noise
-        action = teacher() if imitate else _any(env.admissible_actions(), rng)
+        action = teacher() if imitate else _any([*env.admissible_actions(), *(turn.action for turn in turns)], rng)
         repeated = repeated + 1 if turns and imitate and action == turns[-1].action else 0
         turns.append(DemonstratedTurn(observation, action, imitate))
         observation, _, terminated, truncated, _ = env.step(action)

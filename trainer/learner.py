@@ -11,8 +11,17 @@ from trainer.errors import CheckpointError
 from trainer.shared_parameters import SharedParameters
 
 
+def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
+    """The learning rate of an iteration (from 1): a linear rise over the warm-up, times the linear fall to `final_lr_share`."""
+    rise = min(1.0, iteration / max(1, settings.warmup_iterations))
+    if settings.decay_iterations is None:
+        return settings.lr * rise
+    left = 1 - min(1.0, (iteration - 1) / settings.decay_iterations)
+    return settings.lr * rise * (settings.final_lr_share + (1 - settings.final_lr_share) * left)
+
+
 class Learner:
-    """AdamW on the gradients that the shards left in the shared rows, with clipping and a linear warm-up."""
+    """AdamW on the gradients that the shards left in the shared rows, with clipping and the schedule of `learning_rate`."""
 
     def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig) -> None:
         self._shared = shared
@@ -37,9 +46,8 @@ class Learner:
         for parameter in self._parameters:
             parameter.grad = gradient_P[start : start + parameter.numel()].view(parameter.shape)
             start += parameter.numel()
-        rate = min(1.0, iteration / max(1, self._settings.warmup_iterations))
         for group in self._optimizer.param_groups:
-            group["lr"] = self._settings.lr * rate
+            group["lr"] = learning_rate(self._settings, iteration)
         self._optimizer.step()
         self.version += 1
         return norm

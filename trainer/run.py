@@ -105,7 +105,8 @@ class _Training:
             trace = stack.enter_context(self._open_trace())
             trainer = Trainer(config, self._session.pool, self._learner, trace, self._state)
             if not self._state.evaluations:
-                self._evaluate()
+                self._progress.stage("measuring the start", total=1)
+                self._evaluate(done=1)
                 self._save()
             self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
             while self._state.iteration < config.run.iterations:
@@ -120,7 +121,7 @@ class _Training:
         shown = {name: record[name] for name in ("train_success", "merge_rate", "invalid_share")}
         self._progress.update(number, tokens=self._state.generated_tokens, branches=self._state.branches, **shown)
         if number % self._config.evaluation.every == 0 or last:
-            evaluation = self._evaluate()
+            evaluation = self._evaluate(done=number)
             record |= {f"eval_{name}": measurement.success.rate for name, measurement in evaluation.modes.items()}
         metrics.append(record)
         if number % self._config.run.checkpoint_every == 0 or last or self._stop.requested:
@@ -128,15 +129,15 @@ class _Training:
         if not last:
             self._stop.check()
 
-    def _evaluate(self) -> Evaluation:
-        """Measure the present weights on the held-out tasks, in every mode."""
+    def _evaluate(self, done: int) -> Evaluation:
+        """Measure the present weights on the held-out tasks, in every mode; `done` is where the stage stands."""
         state, pool = self._state, self._session.pool
         with state.timing("evaluation"):
             modes = {mode: measure(pool, self._config, self._held_out, self._kinds, mode, self._learner.version) for mode in MODES}
         evaluation = Evaluation(state.iteration, state.generated_tokens, modes)
         state.evaluations.append(evaluation)
         shares = {mode: measurement.success for mode, measurement in modes.items()}
-        self._progress.update(state.iteration, **shares)
+        self._progress.update(done, **shares)
         said = ", ".join(f"{mode} {share}" for mode, share in shares.items())
         self._progress.message(f"iteration {state.iteration}: held-out success {said}")
         return evaluation

@@ -24,18 +24,25 @@ class TreeCredit:
 
 
 def assign(tree: TrajectoryTree, method: CreditConfig, reward: RewardConfig) -> TreeCredit:
-    """Advantages by the configured estimator on the rollouts that did not fail, and the loss weights that go with its weighting."""
+    """Advantages by the configured estimator on the rollouts that did not fail, and the loss weights that go with its weighting.
+
+    The penalty for an invalid action is taken off that turn's advantage alone. As part of the outcome it would teach a policy that
+    fails anyway to do nothing rather than to try: the rollout that idles has the best outcome of its group.
+    """
     sound, kept = _without_failures(tree)
     advantages_N, weights_N = np.zeros(len(tree.turns)), np.zeros(len(tree.turns))
     if not sound.turns:
         return TreeCredit(advantages_N, weights_N)
     paths = list(sound.rollouts())
-    rollouts = [[_turn(sound, index, reward) for index in path] for path in paths]
+    rollouts = [[_turn(sound, index) for index in path] for path in paths]
     if len(rollouts) > 1:
         for path, numbers_T in zip(
             paths, credit.estimate(rollouts, method.method, weighting=method.weighting, **method.settings), strict=True
         ):
             advantages_N[[kept[index] for index in path]] = numbers_T
+    for index, turn in zip(kept, sound.turns, strict=True):
+        if not turn.valid:
+            advantages_N[index] -= reward.invalid_penalty
     weights_N[kept] = sound.path_weights() if method.weighting == "path" else sound.leaf_weights()
     return TreeCredit(advantages_N, weights_N)
 
@@ -54,7 +61,6 @@ def _without_failures(tree: TrajectoryTree) -> tuple[TrajectoryTree, list[int]]:
     return pruned, kept
 
 
-def _turn(tree: TrajectoryTree, index: int, reward: RewardConfig) -> credit.Turn:
+def _turn(tree: TrajectoryTree, index: int) -> credit.Turn:
     turn = tree.turns[index]
-    earned = turn.reward - (0.0 if turn.valid else reward.invalid_penalty)
-    return credit.Turn(turn.state, turn.action, turn.next_state, earned, node=index)
+    return credit.Turn(turn.state, turn.action, turn.next_state, turn.reward, node=index)

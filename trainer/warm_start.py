@@ -118,13 +118,14 @@ class WarmStart:
         if self._draft.is_dir():
             teacher.restore(self._draft)
         shards, steps = self._config.run.shards, self._config.warmstart.steps
-        progress.stage("recording demonstrations", total=1)
-        pool.call("record", [()] * shards)
+        if teacher.step < steps:
+            progress.stage("recording demonstrations", total=1)
+            pool.call("record", [()] * shards)
         progress.stage("warm start", total=steps, done=teacher.step)
         saved = time.monotonic()
         while teacher.step < steps:
             teacher.update(pool.call("imitate", [(teacher.step,)] * shards))
-            progress.update(teacher.step, loss=teacher.loss, tokens=teacher.tokens)
+            progress.update(teacher.step, loss=teacher.loss, imitated_tokens=teacher.tokens)
             if stop.requested or time.monotonic() - saved > _SAVE_EVERY_S:
                 teacher.save(self._draft)
                 saved = time.monotonic()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.errors import EnvironmentArgumentError, nearest
+from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
 from envs.household.expert import FLAWLESS, FlawRates, Flaws, expert_action
 from envs.household.task import SPLITS, TaskType, generate
 from envs.household.world import Household, State
@@ -27,17 +27,11 @@ class HouseholdEnv(TextEnv):
         super().__init__()
         if split not in SPLITS:
             raise EnvironmentArgumentError(f"split is {split!r}; {nearest(str(split), SPLITS)}")
-        if not isinstance(max_turns, int) or max_turns < 1:
+        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
             raise EnvironmentArgumentError(f"max_turns is {max_turns!r}; it must be a whole number of at least 1")
-        chosen = tuple(TaskType) if task_types is None else tuple(task_types)
-        for name in chosen:
-            if name not in set(TaskType):
-                raise EnvironmentArgumentError(f"task type {name!r} is unknown; {nearest(str(name), list(TaskType))}")
-        if not chosen:
-            raise EnvironmentArgumentError(f"task_types is empty; name at least one of {', '.join(TaskType)}")
         self.split = split
         self.max_turns = max_turns
-        self.task_types = tuple(TaskType(name) for name in chosen)
+        self.task_types = tuple(TaskType) if task_types is None else _task_types(task_types)
         self._house: Household | None = None
         self._state: State | None = None
         self._turns = 0
@@ -93,5 +87,19 @@ class HouseholdEnv(TextEnv):
 
     def _now(self) -> tuple[Household, State]:
         if self._house is None or self._state is None:
-            raise EnvironmentArgumentError("the household has no episode yet; call reset(seed=...) first")
+            raise NoEpisodeError("the household has no episode yet; call reset(seed=...) first")
         return self._house, self._state
+
+
+def _task_types(names: Any) -> tuple[TaskType, ...]:
+    """The named types in the order given, which with the seed decides the task."""
+    if not isinstance(names, list | tuple):
+        raise EnvironmentArgumentError(f"task_types is {names!r}; it must be a list of names such as [{TaskType.PLACE!s}]")
+    if not names:
+        raise EnvironmentArgumentError(f"task_types is empty; name at least one of {', '.join(TaskType)}")
+    for index, name in enumerate(names):
+        if name not in list(TaskType):
+            raise EnvironmentArgumentError(f"task type {name!r} is unknown; {nearest(str(name), list(TaskType))}")
+        if name in names[:index]:
+            raise EnvironmentArgumentError(f"task type {str(name)!r} is named twice in task_types; name it once")
+    return tuple(TaskType(name) for name in names)

@@ -20,12 +20,14 @@ IDLE = "inventory"
 class Flaws:
     """What an expert does wrong, always."""
 
-    search: Literal["likely", "unlikely"] = "likely"
-    """Where it looks first: the places where such an object usually is, or the others."""
+    search: Literal["likely", "listed", "unlikely"] = "likely"
+    """Where it looks first: where such an object usually is, in the order of the room's listing, or where it seldom is."""
     forgets: frozenset[str] = frozenset()
     """Transformations (clean, heat, cool) that it leaves out."""
     patience: int | None = None
     """It gives up after having looked into this many receptacles; None: never."""
+    halves: bool = False
+    """Where two objects are wanted, it stops after the first."""
 
 
 FLAWLESS = Flaws()
@@ -35,18 +37,27 @@ FLAWLESS = Flaws()
 class FlawRates:
     """How often a demonstrator has each flaw, as a share of episodes; drawn once per episode."""
 
+    listed_search: float = 0.0
+    """Looks everywhere in the order in which the room lists its furniture."""
     unlikely_search: float = 0.0
     """Looks first where such an object seldom is."""
     forget: float = 0.0
     """Leaves out one of clean, heat and cool; drawn for each of the three."""
     give_up: float = 0.0
     """Gives up the search after two to four receptacles."""
+    halve: float = 0.0
+    """Stops after the first of two objects."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             rate = getattr(self, name)
-            if not isinstance(rate, int | float) or not 0 <= rate <= 1:
-                raise EnvironmentArgumentError(f"{name} is {rate!r}; it must be a number from 0 to 1")
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+                raise EnvironmentArgumentError(f"habit {name} is {rate!r}; it must be a number from 0 to 1")
+        if self.listed_search + self.unlikely_search > 1:
+            raise EnvironmentArgumentError(
+                f"habits listed_search and unlikely_search exclude each other and add up to {self.listed_search + self.unlikely_search:g}; "
+                "lower one, so that they add up to at most 1"
+            )
 
     @classmethod
     def of(cls, habits: dict[str, float]) -> "FlawRates":
@@ -60,12 +71,16 @@ class FlawRates:
 
     def draw(self, rng: np.random.Generator) -> Flaws:
         """The flaws of one episode."""
-        search, gives_up, *forgets = rng.random(5)
+        search, gives_up, halves, *forgets = rng.random(6)
         patience = int(rng.integers(2, 5))
+        style = (
+            "unlikely" if search < self.unlikely_search else "listed" if search < self.unlikely_search + self.listed_search else "likely"
+        )
         return Flaws(
-            search="unlikely" if search < self.unlikely_search else "likely",
+            search=style,
             forgets=frozenset(verb for verb, draw in zip(APPLIANCE, forgets, strict=True) if draw < self.forget),
             patience=patience if gives_up < self.give_up else None,
+            halves=bool(halves < self.halve),
         )
 
 
@@ -79,7 +94,7 @@ def expert_action(house: Household, state: State, flaws: Flaws = FLAWLESS) -> st
     wanted = [i for i, kind in enumerate(kinds) if kind == goal.object and state.seen >> state.where[i] & 1]
     if goal.type is not TaskType.LOOK:
         placed = [i for i in wanted if _is_placed(house, state, i, flaws)]
-        if goal.type is not TaskType.TWO and placed:
+        if placed and (goal.type is not TaskType.TWO or flaws.halves):
             return IDLE
         wanted = [i for i in wanted if i not in placed]
     if not wanted:
@@ -142,15 +157,15 @@ def _put_down(house: Household, state: State) -> str:
 
 
 def _search(house: Household, state: State, kind: str, flaws: Flaws) -> str:
-    """Look into the unseen receptacle where the kind of object most often (or, with the flaw, least often) is."""
+    """Look into the unseen receptacle where the kind of object most often (with flaws: least often, or the next one listed) is."""
     if flaws.patience is not None and state.seen.bit_count() >= flaws.patience:
         return IDLE
     unseen = [i for i in range(len(house.receptacles)) if not state.seen >> i & 1]
     if not unseen:
         return IDLE
     places = _places(house, kind)
-    sign = 1 if flaws.search == "likely" else -1
-    spot = min(unseen, key=lambda i: (i != state.at, -sign * places.get(house.task.layout.kinds[i], 0), i))
+    preference = {"likely": -1, "listed": 0, "unlikely": 1}[flaws.search]
+    spot = min(unseen, key=lambda i: (i != state.at, preference * places.get(house.task.layout.kinds[i], 0), i))
     return _reach(house, state, spot) or IDLE
 
 

@@ -1,8 +1,10 @@
 """A task is a room with objects in it and a goal; it is a function of one random generator, and its goal never holds at the start."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -29,7 +31,10 @@ class TaskType(StrEnum):
     @property
     def transform(self) -> str | None:
         """What must be done to the object: clean, heat, cool or nothing."""
-        return {TaskType.CLEAN: "clean", TaskType.HEAT: "heat", TaskType.COOL: "cool"}.get(self)
+        return _TRANSFORMS.get(self)
+
+
+_TRANSFORMS = {TaskType.CLEAN: "clean", TaskType.HEAT: "heat", TaskType.COOL: "cool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,8 @@ def _spots(layout: Layout, places: dict[str, int], without: str = "") -> list[tu
 
 
 def _draw_spot(rng: np.random.Generator, spots: list[tuple[int, int]]) -> int:
-    ends = np.cumsum([weight for _, weight in spots])
-    return spots[int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))][0]
+    ends = list(accumulate(weight for _, weight in spots))
+    return spots[bisect_right(ends, int(rng.integers(ends[-1])))][0]
 
 
 def generate(rng: np.random.Generator, split: str, types: tuple[TaskType, ...] = tuple(TaskType)) -> Task:

@@ -50,6 +50,7 @@ class Household:
         self._lamps = sum(1 << index for index, fits in enumerate(task.fits) if fits == 0)
         self._wanted = tuple(index for index, kind in enumerate(task.kinds) if kind == task.goal.object)
         self._target = sum(1 << index for index, kind in enumerate(task.layout.kinds) if kind == task.goal.target)
+        self._needed = task.goal.type.transform
         self.overview = (
             f"You are in the middle of a room. Looking quickly around you, you see {_listing([f'a {name}' for name in self.receptacles])}."
         )
@@ -76,13 +77,10 @@ class Household:
                 state.lit >> lamp & 1 and state.where[lamp] == state.at and self.task.kinds[lamp] == goal.target
                 for lamp in range(len(self.objects))
             )
-        placed = [state.where[i] for i in self._wanted if state.where[i] >= 0 and self._target >> state.where[i] & 1]
-        if goal.type is TaskType.TWO:
-            return len(placed) > len(set(placed))
-        if goal.type.transform is None:
-            return bool(placed)
-        done = getattr(state, goal.type.transform)
-        return any(done >> i & 1 and state.where[i] >= 0 and self._target >> state.where[i] & 1 for i in self._wanted)
+        done = getattr(state, self._needed) if self._needed else -1
+        where = state.where
+        placed = [where[i] for i in self._wanted if where[i] >= 0 and self._target >> where[i] & done >> i & 1]
+        return len(placed) > len(set(placed)) if goal.type is TaskType.TWO else bool(placed)
 
     def act(self, state: State, command: str) -> tuple[State, str, bool]:
         """Carry out a command; what is not understood or not possible changes nothing and answers "Nothing happens."."""

@@ -169,10 +169,11 @@ def test_entropies_have_a_gradient_only_on_request():
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing_enable:FutureWarning")
-def test_gradient_checkpointing_inside_the_context_is_exact_and_outside_an_error():
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing_inside_the_context_is_exact_and_outside_an_error(reentrant):
     model, work = tiny_model("qwen3"), random_trees(9)
     whole = packed_gradient(model, *work)
-    model.gradient_checkpointing_enable()
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
     model.train()
     assert difference(packed_gradient(model, *work), whole) < 1e-6
     with tree_attention(model):

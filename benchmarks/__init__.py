@@ -1,0 +1,1 @@
+"""Benchmarks of the project: `python -m benchmarks.NAME [--quick] [--out FILE.json]`."""

@@ -1,0 +1,215 @@
+"""What an environment costs: each registered one is stepped, reset and forked, and its expert is counted on fixed tasks of every split.
+
+Actions are chosen before the clock starts, so that a row says what it times and nothing else. The environments run inside this
+process and never wait, so the clock is its CPU time: seconds of one core, whatever else the machine does.
+"""
+
+import copy
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import envs
+from benchmarks.report import Row, arguments, factor, measured, report
+from trainer.statistics import Proportion
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured."""
+
+    repeats: int
+    """Measurements behind a median."""
+    episodes: int
+    """Episodes that one measurement steps through."""
+    tasks: int
+    """Tasks of each split that the expert, and chance, are counted on."""
+
+
+FULL = Scale(repeats=60, episodes=60, tasks=1000)
+QUICK = Scale(repeats=15, episodes=30, tasks=150)
+_PAIRS = 200
+"""Calls between two looks at the clock, for what takes less than it resolves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One task and the actions that are taken in it."""
+
+    seed: int
+    actions: tuple[str, ...]
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Measure all registered environments and print the table."""
+    options = arguments(__doc__ or "", given)
+    scale = QUICK if options.quick else FULL
+    rows = [row for spec in envs.specs() for row in measure(spec, scale)]
+    report("envs", rows, quick=options.quick, out=options.out)
+    return 0
+
+
+def measure(spec: envs.EnvSpec, scale: Scale) -> Iterator[Row]:
+    """All rows of one environment; what it does not declare to be able to do has none."""
+    env = envs.make(spec.id)
+    name = spec.id.partition("/")[2]
+    seeds = range(scale.episodes)
+    yield measured(f"{name}: reset", reset_ms(env, seeds, scale.repeats), "ms", better="lower", note="one task generated")
+    if not (spec.expert or spec.admissible):
+        return
+    policy = envs.ExpertPolicy() if spec.expert else envs.RandomPolicy(np.random.default_rng(0))
+    episodes = [play(env, seed, policy) for seed in seeds]
+    source = f"actions of {'the expert' if spec.expert else 'random play'}"
+    rates = [steps_per_s(env, episodes) for _ in range(scale.repeats)]
+    yield measured(f"{name}: step", rates, "steps/s", better="higher", note=f"step() alone; {source}")
+    if spec.expert:
+        both = [steps_per_s(env, episodes, policy) for _ in range(scale.repeats)]
+        yield measured(f"{name}: step with expert", both, "steps/s", better="higher", note="expert_action() and step()")
+    yield from inquiry_rows(spec, name, env, episodes, scale)
+    if spec.fork is envs.ForkKind.EXACT:
+        yield from fork_rows(name, env, episodes, scale)
+    if spec.expert:
+        for split in spec.splits:
+            yield from expert_rows(spec, name, split, scale.tasks)
+
+
+def play(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy) -> Episode:
+    """The actions of a policy in one task, to the end of the episode."""
+    env.reset(seed=seed)
+    actions: list[str] = []
+    ended = False
+    while not ended:
+        actions.append(policy(env))
+        _, _, terminated, truncated, _ = env.step(actions[-1])
+        ended = terminated or truncated
+    return Episode(seed, tuple(actions))
+
+
+def reset_ms(env: envs.TextEnv, seeds: Sequence[int], repeats: int) -> list[float]:
+    """Milliseconds of a reset, each the mean over the tasks."""
+    samples = []
+    for _ in range(repeats):
+        start = time.process_time()
+        for seed in seeds:
+            env.reset(seed=seed)
+        samples.append((time.process_time() - start) / len(seeds) * 1e3)
+    return samples
+
+
+def steps_per_s(env: envs.TextEnv, episodes: Sequence[Episode], policy: envs.ScriptedPolicy | None = None) -> float:
+    """Steps per second through all episodes, resets left out; with a `policy`, it is asked before each step, and its time counts."""
+    seconds, steps = 0.0, 0
+    for episode in episodes:
+        env.reset(seed=episode.seed)
+        start = time.process_time()
+        if policy is None:
+            for action in episode.actions:
+                env.step(action)
+        else:
+            for _ in episode.actions:
+                env.step(policy(env))
+        seconds += time.process_time() - start
+        steps += len(episode.actions)
+    return steps / seconds
+
+
+def halfway(env: envs.TextEnv, episode: Episode) -> tuple[str, ...]:
+    """Bring the environment to the middle of an episode; the actions that led there."""
+    actions = episode.actions[: len(episode.actions) // 2]
+    env.reset(seed=episode.seed)
+    for action in actions:
+        env.step(action)
+    return actions
+
+
+def call_us(call: Callable[[], Any], pairs: int = _PAIRS) -> float:
+    """Microseconds of one call, the mean of `pairs`."""
+    start = time.process_time()
+    for _ in range(pairs):
+        call()
+    return (time.process_time() - start) / pairs * 1e6
+
+
+def inquiry_rows(spec: envs.EnvSpec, name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale) -> Iterator[Row]:
+    """What it costs to ask about a state, in the middle of episodes."""
+    asked = {"state_signature": spec.signature, "admissible_actions": spec.admissible, "expert_action": spec.expert}
+    for method, declared in asked.items():
+        if not declared:
+            continue
+        samples = []
+        for repeat in range(scale.repeats):
+            halfway(env, episodes[repeat % len(episodes)])
+            samples.append(call_us(getattr(env, method)))
+        yield measured(f"{name}: {method}", samples, "us", better="lower", note="in the middle of an episode")
+
+
+def fork_rows(name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale) -> Iterator[Row]:
+    """An exact fork against the two ways that need no `snapshot`: a deep copy, and executing the actions so far again."""
+    ours, copies, replays = [], [], []
+    for repeat in range(scale.repeats):
+        episode = episodes[repeat % len(episodes)]
+        actions = halfway(env, episode)
+        ours.append(call_us(lambda: env.restore(env.snapshot())))
+        copies.append(call_us(lambda: copy.deepcopy(env), 3))
+        replays.append(call_us(lambda episode=episode: halfway(env, episode), 3))
+        assert halfway(env, episode) == actions
+    title = f"{name}: snapshot + restore"
+    yield measured(f"{title}, against a deep copy", ours, "us", better="lower", baseline=copies, note="baseline: copy.deepcopy(env)")
+    yield measured(f"{title}, against replay", ours, "us", better="lower", baseline=replays, note="baseline: reset and half the actions")
+    held, copied = kept_bytes(env, episodes, env.snapshot), kept_bytes(env, episodes, lambda: copy.deepcopy(env))
+    note = f"one kept per turn of {len(episodes)} episodes, what they share included; baseline: copy.deepcopy(env)"
+    yield Row(f"{name}: snapshot", held, "bytes", copied, factor(held, copied, "lower"), note)
+
+
+def kept_bytes(env: envs.TextEnv, episodes: Sequence[Episode], keep: Callable[[], Any]) -> float:
+    """Bytes of memory that each kept state costs when one is kept at every turn of the episodes."""
+    kept: list[Any] = []
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for episode in episodes:
+        env.reset(seed=episode.seed)
+        for action in episode.actions:
+            kept.append(keep())
+            env.step(action)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / len(kept)
+
+
+def expert_rows(spec: envs.EnvSpec, name: str, split: str, tasks: int) -> Iterator[Row]:
+    """How often the expert solves a task of the split, and in how many turns."""
+    env = envs.make(spec.id, split=split)
+    solved, lengths = outcomes(env, envs.ExpertPolicy(), tasks)
+    chance = outcomes(env, envs.RandomPolicy(np.random.default_rng(0)), tasks)[0] if spec.admissible else None
+    rate = 100 * solved.rate
+    note = f"{solved.successes}/{tasks} tasks of {spec.max_turns} turns, {solved}"
+    against = None if chance is None else 100 * chance.rate
+    if chance is not None:
+        note += f"; baseline: random play, {chance.successes}/{tasks}"
+    yield Row(f"{name}: expert success, {split}", rate, "%", against, factor(rate, against, "higher"), note)
+    q50, q95 = (int(quantile) for quantile in np.quantile(lengths, (0.5, 0.95), method="inverted_cdf"))
+    spread = f"mean of {tasks} tasks; median {q50}, 95 % within {q95}, longest {max(lengths)}"
+    yield Row(f"{name}: expert episode length, {split}", float(np.mean(lengths)), "turns", note=spread)
+
+
+def outcomes(env: envs.TextEnv, policy: envs.ScriptedPolicy, tasks: int) -> tuple[Proportion, list[int]]:
+    """How many of the tasks with seeds from 0 on a policy solves, and the turns it took in each."""
+    solved, lengths = 0, []
+    for seed in range(tasks):
+        env.reset(seed=seed)
+        ended, turns, info = False, 0, {}
+        while not ended:
+            _, _, terminated, truncated, info = env.step(policy(env))
+            ended, turns = terminated or truncated, turns + 1
+        solved += bool(info["success"])
+        lengths.append(turns)
+    return Proportion(solved, tasks), lengths
+
+
+if __name__ == "__main__":
+    sys.exit(main())
