@@ -13,7 +13,7 @@ setup: ## make .venv and install the pinned dependencies and the package (PYTHON
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 
 demo: setup ## train an agent on household tasks, from nothing, in minutes (ARGS="--seed 1 --out runs/one" passes options on)
-	$(BIN)/branchwise train household $(ARGS)
+	$(BIN)/branchwise train household $(or $(ARGS),$(if $(wildcard runs/household-seed0/config.json),--resume))
 
 test: setup ## lint, format, types and tests (ALLOW_SKIP=1 lets tests skip what this machine lacks; ARGS goes to pytest)
 	$(BIN)/ruff check .

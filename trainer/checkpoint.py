@@ -34,20 +34,21 @@ class Checkpoint:
 
 
 def save_checkpoint(folder: Path, state: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write a checkpoint; an older one in the same place is replaced only once the new one is complete.
+    """Write a checkpoint; an older one in the same place is replaced only once the new one is complete and on the disk.
 
     Raises `CheckpointError` where the disk refuses; what was there before is then untouched.
     """
-    draft = folder.with_name(f".{folder.name}.draft")
+    draft, previous = (folder.with_name(f".{folder.name}.{name}") for name in ("draft", "previous"))
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, draft / _TENSORS)
-        record = {"format": FORMAT, "digest": _digest(draft / _TENSORS), "state": dict(state)}
+        digests = {"tensors": _digest(draft / _TENSORS), "state": _state_digest(state)}
+        record = {"format": FORMAT, "digests": digests, "state": dict(state)}
         (draft / _STATE).write_text(json.dumps(record, allow_nan=False))
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(draft, folder)
+        for path in (draft / _TENSORS, draft / _STATE, draft):
+            _flush(path)
+        _move_into_place(draft, folder, previous)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise CheckpointError(f"checkpoint {folder} cannot be written: {getattr(error, 'strerror', None) or error}") from error
@@ -57,18 +58,22 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     """Read a checkpoint; raises `CheckpointError` where it is missing, damaged, or of another version."""
     try:
         record = json.loads((folder / _STATE).read_text())
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            found = record.get("format") if isinstance(record, dict) else None
-            raise CheckpointError(f"checkpoint {folder} has format {found!r}, this version reads format {FORMAT}; start a new run")
-        if _digest(folder / _TENSORS) != record["digest"]:
-            raise CheckpointError(f"checkpoint {folder} is damaged: {_TENSORS} was changed; remove it to resume from the one before")
-        return Checkpoint(folder, record["state"], load_file(folder / _TENSORS))
+        version, digests, state = record["format"], record["digests"], record["state"]
+        if isinstance(version, int) and version != FORMAT:
+            raise CheckpointError(f"checkpoint {folder} has format {version}, this version reads format {FORMAT}; start a new run")
+        if (version, digests["state"]) != (FORMAT, _state_digest(state)):
+            raise ValueError(f"{_STATE} was changed")
+        if _digest(folder / _TENSORS) != digests["tensors"]:
+            raise ValueError(f"{_TENSORS} was changed")
+        return Checkpoint(folder, state, load_file(folder / _TENSORS))
+    except CheckpointError:
+        raise
     except FileNotFoundError as error:
-        raise CheckpointError(f"{folder} is no checkpoint: {Path(str(error.filename)).name} is missing") from error
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        if isinstance(error, CheckpointError):
-            raise
-        raise CheckpointError(f"checkpoint {folder} is damaged: {error}; remove it to resume from the one before") from error
+        raise _damaged(folder, f"{Path(str(error.filename)).name} is missing") from error
+    except (KeyError, TypeError) as error:
+        raise _damaged(folder, f"{_STATE} is no record of a checkpoint") from error
+    except (OSError, ValueError, SafetensorError) as error:
+        raise _damaged(folder, str(error)) from error
 
 
 class CheckpointSeries:
@@ -92,7 +97,7 @@ class CheckpointSeries:
         """Write one, then drop those that are too old."""
         save_checkpoint(self.path(number), state, tensors)
         for old in self.numbers()[: -self._keep]:
-            shutil.rmtree(self.path(old))
+            shutil.rmtree(self.path(old), ignore_errors=True)
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint; None where there is none. A damaged one is an error that says how to go on."""
@@ -116,6 +121,38 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, to
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
+def _move_into_place(draft: Path, folder: Path, previous: Path) -> None:
+    """A folder cannot be renamed over another: the old one steps aside first, and comes back where the new one cannot follow."""
+    shutil.rmtree(previous, ignore_errors=True)
+    if folder.exists():
+        os.replace(folder, previous)
+    try:
+        os.replace(draft, folder)
+    except OSError:
+        if previous.exists():
+            os.replace(previous, folder)
+        raise
+    _flush(folder.parent)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _digest(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "blake2b").hexdigest()
+
+
+def _state_digest(state: Mapping[str, Any]) -> str:
+    text = json.dumps(state, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.blake2b(text.encode()).hexdigest()
+
+
+def _damaged(folder: Path, what: str) -> CheckpointError:
+    return CheckpointError(f"checkpoint {folder} is damaged: {what}; remove it to go on from the one before, where there is one")

@@ -10,7 +10,6 @@ import torch
 from agents.action_parser import parse_action
 from agents.context import Context, TurnTemplate
 from agents.engine import SampleRequest
-from agents.errors import ContextLengthError
 from agents.policy_folder import load_policy
 from agents.transformers_engine import TransformersEngine
 from envs.text_env import TextEnv
@@ -26,11 +25,12 @@ class CheckpointPolicy:
 
     def __init__(self, folder: RunFolder, iteration: int | None = None) -> None:
         config = folder.read_config()
-        self._iteration, path = folder.chosen_policy(iteration)
+        number, path = folder.chosen_policy(iteration)
         model, self._tokenizer = load_policy(path)
         self._template = TurnTemplate.from_tokenizer(self._tokenizer)
         self._engine = TransformersEngine(model, self._template.stop_ids, max_length=config.policy.max_length, rows=1)
-        self._engine.version = self._iteration
+        # As in training, weights are numbered by optimizer steps, and each iteration makes as many.
+        self._engine.version = number * config.optimizer.mini_batches
         self._max_tokens = config.rollout.max_new_tokens
         self._temperature = config.rollout.temperature
 
@@ -41,7 +41,7 @@ class CheckpointPolicy:
         return cls(folder)
 
     def act(self, env: TextEnv, observation: str, history: Sequence[Turn], rng: np.random.Generator) -> PolicyAction | None:
-        """Sample an action from the policy; None where the observation does not fit any more."""
+        """Sample an action from the policy; None where no further token fits behind the observation."""
         context, stopped = Context(self._template), True
         past: list[npt.NDArray[np.int32]] = []
         for turn in history:
@@ -50,24 +50,25 @@ class CheckpointPolicy:
             stopped = int(ids_T[-1]) in self._template.stop_ids
             past.append(ids_T)
         delta_T = context.observe(observation, stopped=stopped)
+        prompt_T = np.concatenate([*past, delta_T])
+        if len(prompt_T) >= self._engine.max_length:
+            return None
+        seed = tuple(int(word) for word in rng.integers(2**32, size=4))
         handle = self._engine.start()
         try:
-            prompt_T = np.concatenate([*past, delta_T])
-            seed = tuple(int(word) for word in rng.integers(2**32, size=4))
             sample = self._engine.generate([SampleRequest(handle, prompt_T, seed, self._max_tokens, self._temperature)])[0]
-        except ContextLengthError:
-            return None
         finally:
             self._engine.release(handle)
         count = len(delta_T)
-        action = parse_action(str(self._tokenizer.decode(sample.ids_T.tolist()))).action
+        said_T = sample.ids_T[:-1] if sample.stopped else sample.ids_T
+        action = parse_action(str(self._tokenizer.decode(said_T.tolist()))).action
         return PolicyAction(
             action,
             np.concatenate([delta_T, sample.ids_T]),
             np.arange(count + len(sample.ids_T)) >= count,
             np.concatenate([np.zeros(count, np.float32), sample.logprobs_T]),
             np.concatenate([np.zeros(count, np.float32), sample.entropies_T]),
-            self._iteration,
+            self._engine.version,
         )
 
     def _encode(self, context: Context, turn: Turn, stopped: bool) -> npt.NDArray[np.int32]:

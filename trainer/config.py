@@ -55,7 +55,8 @@ class PolicyConfig(Section):
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.path is not None:
-            changed = [name for name, field in PolicyConfig.model_fields.items() if name != "path" and getattr(self, name) != field.default]
+            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "max_length")}
+            changed = [name for name, field in sizes.items() if getattr(self, name) != field.default]
             if changed:
                 raise ValueError(f"policy.{changed[0]} has no effect on the model in policy.path; leave one of the two out")
         if self.hidden % self.heads or self.hidden // self.heads % 2:

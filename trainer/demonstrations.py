@@ -10,6 +10,7 @@ import numpy.typing as npt
 from transformers import PreTrainedTokenizerFast
 
 from agents.context import Context, TurnTemplate
+from envs.errors import AbilityError
 from envs.text_env import TextEnv
 
 _IDLE_TURNS = 3
@@ -55,6 +56,8 @@ def demonstrate(env: TextEnv, seed: int, rng: np.random.Generator, habits: dict[
 
 
 def _any(actions: list[str], rng: np.random.Generator) -> str:
+    if not actions:
+        raise AbilityError("the environment admits no action in its present state; set warmstart.noise to 0")
     return actions[int(rng.integers(len(actions)))]
 
 

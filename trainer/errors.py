@@ -41,3 +41,7 @@ class WorkerError(TrainerError, RuntimeError):
 
 class TooManyFailuresError(TrainerError, RuntimeError):
     """More rollouts failed than a run may lose."""
+
+
+class DivergedError(TrainerError, ArithmeticError):
+    """Training produced numbers that are not finite."""

@@ -1,12 +1,12 @@
 """An evaluation measures fixed held-out tasks, the same at every call with the same seed; what is sampled depends on that seed alone."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import envs
 from trainer.config import Config
+from trainer.errors import TooManyFailuresError
 from trainer.rollout_outcome import Outcome
 from trainer.shard_pool import ShardPool
 from trainer.statistics import Proportion
@@ -22,6 +22,7 @@ class Measurement:
 
     success: Proportion
     by_type: dict[str, Proportion]
+    """Every type that the tasks have, also where all its rollouts failed; empty where the environment knows no types."""
     mean_turns: float
     invalid_share: float
     failures: int
@@ -29,15 +30,15 @@ class Measurement:
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], task_types: Sequence[str]) -> "Measurement":
         """Count the tasks' outcomes, whole and by type of task; a failed rollout says nothing about the policy."""
-        kinds: dict[str, list[bool]] = defaultdict(list)
+        kinds: dict[str, list[bool]] = {kind: [] for kind in sorted(set(task_types)) if kind}
         for outcome, kind in zip(outcomes, task_types, strict=True):
-            if not outcome.stop_reason.failed:
+            if kind and not outcome.stop_reason.failed:
                 kinds[kind].append(outcome.success)
         sound = [outcome for outcome in outcomes if not outcome.stop_reason.failed]
         turns = sum(outcome.turns for outcome in sound)
         return cls(
             Proportion(sum(outcome.success for outcome in sound), len(sound)),
-            {kind: Proportion(sum(won), len(won)) for kind, won in sorted(kinds.items())},
+            {kind: Proportion(sum(won), len(won)) for kind, won in kinds.items()},
             turns / max(1, len(sound)),
             sum(outcome.invalid_turns for outcome in sound) / max(1, turns),
             len(outcomes) - len(sound),
@@ -70,10 +71,15 @@ class Evaluation:
     modes: dict[str, Measurement] = field(default_factory=dict)
 
 
-def proportion_json(share: Proportion) -> dict[str, float | int]:
-    """A proportion with its 95 % interval as plain values."""
-    rate = share.rate if share.trials else 0.0
-    return {"rate": rate, "low": share.low, "high": share.high, "successes": share.successes, "tasks": share.trials}
+def proportion_json(share: Proportion) -> dict[str, float | int | None]:
+    """A proportion with its 95 % interval as plain values; the rate is None where nothing was tried."""
+    return {
+        "rate": share.rate if share.trials else None,
+        "low": share.low,
+        "high": share.high,
+        "successes": share.successes,
+        "tasks": share.trials,
+    }
 
 
 def held_out_tasks(config: Config, split: str | None = None, count: int | None = None, seed: int | None = None) -> list[Task]:
@@ -81,27 +87,49 @@ def held_out_tasks(config: Config, split: str | None = None, count: int | None =
     evaluation, env = config.evaluation, config.env
     first = evaluation.seed if seed is None else seed
     arguments = {"split": split or env.eval_split, "max_turns": env.max_turns, **env.kwargs}
-    return [Task(env.id, first + number, arguments) for number in range(count or evaluation.tasks)]
+    return [Task(env.id, first + number, arguments) for number in range(evaluation.tasks if count is None else count)]
 
 
 def measure(
     pool: ShardPool, config: Config, tasks: Sequence[Task], kinds: Sequence[str], mode: str, version: int, seed: int | None = None
 ) -> Measurement:
-    """Measure the present weights, which are called `version`, on tasks of these kinds in one mode; shard s takes every S-th task."""
+    """Measure the present weights, which are called `version`, on tasks of these kinds in one mode; shard s takes every S-th task.
+
+    Raises `TooManyFailuresError` where more rollouts failed than `run.max_failed_share` allows, or all of them.
+    """
     shards, drawn = config.run.shards, config.evaluation.seed if seed is None else seed
     parts = pool.call("measure", [(tasks[shard::shards], MODES[mode], drawn, version) for shard in range(shards)])
-    return Measurement.of([parts[index % shards][index // shards] for index in range(len(tasks))], kinds)
+    outcomes: list[Outcome] = [parts[index % shards][index // shards] for index in range(len(tasks))]
+    failed = [(task, outcome) for task, outcome in zip(tasks, outcomes, strict=True) if outcome.stop_reason.failed]
+    if len(failed) == len(tasks) or len(failed) > config.run.max_failed_share * len(tasks):
+        task, first = failed[0]
+        raise TooManyFailuresError(
+            f"{len(failed)} of {len(tasks)} rollouts of the evaluation failed, and run.max_failed_share allows "
+            f"{config.run.max_failed_share:g} of them; the first: task seed {task.seed}, {first.stop_reason}: {first.failure}"
+        )
+    return Measurement.of(outcomes, kinds)
 
 
 def task_types(tasks: Sequence[Task]) -> list[str]:
-    """What the environment calls each task's kind (`info["task_type"]` at reset); empty where it has no kinds."""
-    kinds, worlds = [], {}
+    """What the environment calls each task's kind (`info["task_type"]` at reset); empty where it has no kinds, or fails to say."""
+    kinds: list[str] = []
+    worlds: dict[str, envs.TextEnv] = {}
     for task in tasks:
-        world = worlds.get(task.instance_key) or worlds.setdefault(task.instance_key, envs.make(task.env_id, **task.env_kwargs))
-        kinds.append(str(world.reset(seed=task.seed)[1].get("task_type", "")))
+        if task.instance_key not in worlds:
+            worlds[task.instance_key] = envs.make(task.env_id, **task.env_kwargs)
+        kinds.append(_task_type(worlds[task.instance_key], task.seed))
     for world in worlds.values():
         world.close()
     return kinds
+
+
+def _task_type(world: envs.TextEnv, seed: int) -> str:
+    try:
+        return str(world.reset(seed=seed)[1].get("task_type", ""))
+    except envs.EnvsError:
+        raise
+    except Exception:
+        return ""  # The rollout on this task will fail as well, and say why.
 
 
 def _proportion(plain: dict[str, Any]) -> Proportion:

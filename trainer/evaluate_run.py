@@ -9,6 +9,7 @@ from rich.table import Table
 
 from agents.policy_folder import load_policy
 from trainer.config import Config
+from trainer.errors import UsageError
 from trainer.evaluate import MODES, Measurement, held_out_tasks, measure, task_types
 from trainer.progress import Progress
 from trainer.run_folder import RunFolder
@@ -25,6 +26,8 @@ def evaluate_run(
     None takes the run's own evaluation split, number of tasks and seed, and its last policy.
     """
     torch.set_num_threads(1)
+    if tasks == 0:
+        raise UsageError("--tasks 0 measures nothing; name at least 1 task, or leave it out for the run's own number")
     config = folder.read_config()
     number, policy = folder.chosen_policy(iteration)
     held_out = held_out_tasks(config, split, tasks, seed)
@@ -53,7 +56,7 @@ def _print(console: Console, config: Config, iteration: int, measured: dict[str,
     for mode in MODES:
         table.add_column(mode, justify="right")
     table.add_row("tasks solved", *(str(measured[mode].success) for mode in MODES))
-    for kind in [kind for kind in sampled.by_type if kind]:
+    for kind in sampled.by_type:
         table.add_row(f"  {kind}", *(str(measured[mode].by_type[kind]) for mode in MODES))
     table.add_section()
     table.add_row("turns per task", *(f"{measured[mode].mean_turns:.1f}" for mode in MODES))

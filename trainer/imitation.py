@@ -40,7 +40,12 @@ class Imitation:
         self._steps_per_pass = len(self._pass(0))
 
     def gradient(self, model: PreTrainedModel, step: int) -> dict[str, float]:
-        """Add the gradient of the *summed* weighted loss of step `step` to the parameters; returns the sums for the coordinator."""
+        """Add the gradient of the *summed* weighted loss of step `step` to the parameters; returns the sums for the coordinator.
+
+        A shard without episodes (there are fewer of them than shards) adds nothing.
+        """
+        if not self._episodes:
+            return {"loss": 0.0, "weight": 0.0, "tokens": 0.0}
         number, position = divmod(step, self._steps_per_pass)
         batch = [self._episodes[index] for index in self._pass(number)[position % len(self._pass(number))]]
         ids_BT, weights_BT = _pad(batch)

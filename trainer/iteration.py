@@ -37,11 +37,11 @@ class Trainer:
         with self.state.timing("rollout"):
             reports = self._sample(number)
         trees = _interleave([report.trees for report in reports])
-        self._check_failures(reports, number)
         with self.state.timing("credit"):
             credits = [assign(tree, self._config.credit, self._config.reward) for tree in trees]
         with self.state.timing("trace"):
             self._trace.append(trees, number, [credit.advantages_N for credit in credits])
+        self._check_failures(reports, number)
         with self.state.timing("training"):
             learned = self._learn(credits, number)
         self.state.iteration, self.state.version = number, self._learner.version
@@ -54,6 +54,7 @@ class Trainer:
         return self._pool.call("sample", [(tasks[shard::shards], number, self._learner.version) for shard in range(shards)])
 
     def _check_failures(self, reports: Sequence[SamplerReport], number: int) -> None:
+        """Stop where too many rollouts failed; the trees that show it are on the disk by now."""
         failures = [failure for report in reports for failure in report.failures]
         rollouts = sum(report.rollouts for report in reports)
         if len(failures) > self._config.run.max_failed_share * rollouts:
@@ -71,8 +72,11 @@ class Trainer:
         for batch in mini_batches(credits, config.optimizer.mini_batches, config.run.shards, rng):
             reports: list[LearnReport] = self._pool.call("learn", [(share,) for share in batch.shares])
             learned = sum(reports, LearnReport())
-            denominator = config.loss.constant or learned.stats.coefficient or 1.0
-            norms.append(self._learner.step(number, batch.informative_share / denominator))
+            if config.loss.constant is not None:
+                scale = 1 / config.loss.constant  # Summed losses are divided by a constant: what is not computed adds nothing to them.
+            else:
+                scale = batch.informative_share / (learned.stats.coefficient or 1.0)
+            norms.append(self._learner.step(number, scale))
             total += learned
         self.state.unique_tokens += total.unique_tokens
         self.state.flattened_tokens += total.flattened_tokens
@@ -92,7 +96,8 @@ class Trainer:
         state.branches += branches
         state.rollouts += rollouts
         state.stop_reasons += reasons
-        turns = [turn for tree in trees for turn in tree.turns]
+        # What failed before the policy was asked is a turn without tokens, and tells nothing of the policy.
+        turns = [turn for tree in trees for turn in tree.turns if turn.mask_T.any()]
         leaves = [tree.turns[leaf] for tree in trees for leaf in tree.leaves()]
         sound = [leaf for leaf in leaves if leaf.stop_reason is None or not leaf.stop_reason.failed]
         advantages = np.concatenate([credit.advantages_N for credit in credits])
@@ -108,7 +113,9 @@ class Trainer:
             "branches": branches,
             "merge_rate": count_merges(trees).merge_rate,
             "invalid_share": sum(not turn.valid for turn in turns) / max(1, len(turns)),
-            "entropy": float(np.mean([turn.entropy for turn in turns])),
+            "cut_share": sum(report.cut_turns for report in reports) / max(1, len(turns)),
+            "unforked_trees": sum(report.unforked_trees for report in reports),
+            "entropy": sum(turn.entropy for turn in turns) / max(1, len(turns)),
             "advantage_std": float(advantages.std()),
             "unanimous_trees": sum(not credit.advantages_N.any() for credit in credits),
             "stop_reasons": dict(reasons),

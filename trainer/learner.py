@@ -1,5 +1,6 @@
 """The learner owns the optimizer; the weights are the shared vector, so a step serves every shard at once."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -7,7 +8,7 @@ from transformers import PreTrainedModel
 
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import OptimizerConfig
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, DivergedError
 from trainer.shared_parameters import SharedParameters
 
 
@@ -41,11 +42,12 @@ class Learner:
         """
         gradient_P = self._shared.collect().mul_(scale)
         norm = float(gradient_P.norm())
+        if not math.isfinite(norm):
+            raise DivergedError(
+                f"the gradient of iteration {iteration} is not finite; go on from the last checkpoint with a lower optimizer.lr"
+            )
         gradient_P.mul_(min(1.0, self._settings.max_grad_norm / (norm + 1e-6)))
-        start = 0
-        for parameter in self._parameters:
-            parameter.grad = gradient_P[start : start + parameter.numel()].view(parameter.shape)
-            start += parameter.numel()
+        self._shared.hand_out(gradient_P, self._parameters)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate(self._settings, iteration)
         self._optimizer.step()

@@ -22,12 +22,11 @@ def print_outcome(console: Console, config: Config, folder: RunFolder, state: Ru
         before, after, mean = first.modes[mode].success, last.modes[mode].success, last_mean(state.evaluations, mode)
         gain = 100 * (mean - before.rate)
         table.add_row(mode, str(before), str(after), f"{100 * mean:.1f} %", f"[bold]{gain:+.1f} points[/bold]")
-    kinds = [kind for kind in first.modes["sampled"].by_type if kind]
-    if kinds:
-        table.add_section()
-    for kind in kinds:
-        before, after = first.modes["sampled"].by_type[kind], last.modes["sampled"].by_type[kind]
-        table.add_row(f"  {kind}", str(before), str(after), "", f"{100 * (after.rate - before.rate):+.1f} points")
+    table.add_section()
+    for kind, before in first.modes["sampled"].by_type.items():
+        after = last.modes["sampled"].by_type[kind]
+        gained = f"{100 * (after.rate - before.rate):+.1f} points" if before.trials and after.trials else ""
+        table.add_row(f"  {kind}", str(before), str(after), "", gained)
     console.print(table)
     sharing = state.flattened_tokens / state.unique_tokens if state.unique_tokens else 1.0
     console.print(

@@ -49,6 +49,7 @@ class Progress:
         self._began = self._started = clock()
         self._shown_at = float("-inf")
         self._pending = False
+        self._stopping = False
         self._figures: dict[str, Figure] = {}
         self._history: deque[float] = deque(maxlen=24)
 
@@ -88,10 +89,15 @@ class Progress:
         """Print a sentence that stays on the screen, above the live picture."""
         self.console.print(Text(text), soft_wrap=True)
 
+    def say_stopping(self) -> None:
+        """Show that Ctrl-C was heard; called from a signal handler, so it only sets what is drawn next."""
+        self._stopping = True
+
     def line(self) -> str:
         """The present state as one line of plain text."""
         figures = [f"{_label(name)} {self._write(name)}" for name in self._figures]
-        return "; ".join([f"{self._name} {self._done:,}/{self._total:,}", *figures, self._times()])
+        stopping = ["stopping where nothing is half done; Ctrl-C again stops at once"] if self._stopping else []
+        return "; ".join([f"{self._name} {self._done:,}/{self._total:,}", *figures, self._times(), *stopping])
 
     def render(self) -> RenderableType:
         """The present state as a picture."""
@@ -112,7 +118,10 @@ class Progress:
         for name in self._figures:
             trend = Text(self._trend(), style="green") if name == "train_success" else Text("")
             body.add_row(Text(_label(name), style="dim"), Text(self._write(name)), trend)
-        return Group(head, body) if self._figures else head
+        parts: list[RenderableType] = [head, body] if self._figures else [head]
+        if self._stopping:
+            parts.append(Text("stopping where nothing is half done; Ctrl-C again stops at once", style="yellow"))
+        return Group(*parts)
 
     def _close_stage(self) -> None:
         """Leave the last line of the present stage on the screen."""

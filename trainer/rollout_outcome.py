@@ -14,10 +14,12 @@ class Outcome:
     turns: int
     invalid_turns: int
     stop_reason: StopReason
+    failure: str = ""
+    """What the environment raised, where the rollout failed."""
 
     @classmethod
-    def of(cls, tree: TrajectoryTree) -> "Outcome":
+    def of(cls, tree: TrajectoryTree, failure: str = "") -> "Outcome":
         """The outcome of a tree with a single rollout."""
         last = tree.turns[-1]
         assert last.stop_reason is not None, "a finished rollout has a reason"
-        return cls(last.success, len(tree.turns), sum(not turn.valid for turn in tree.turns), last.stop_reason)
+        return cls(last.success, len(tree.turns), sum(not turn.valid for turn in tree.turns), last.stop_reason, failure)

@@ -7,48 +7,59 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from rich.console import Console
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from agents.policy_folder import load_policy, save_policy
-from trainer.checkpoint import CheckpointSeries
+from agents.policy_folder import load_policy
+from trainer.checkpoint import Checkpoint, CheckpointSeries
 from trainer.config import Config
+from trainer.errors import ConfigError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.iteration import Trainer
 from trainer.learner import Learner
 from trainer.metrics import MetricsLog
 from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
+from trainer.policy_seal import save_sealed
 from trainer.progress import Progress
 from trainer.result import result_record, write_json
 from trainer.run_folder import RunFolder
+from trainer.run_records import RunRecords
 from trainer.run_state import RunState
 from trainer.shard_pool import ShardPool, workers
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 from trainer.stop_request import StopRequest
-from trainer.warm_start import WarmStart
-from tree_rollout.trace import Trace
+from trainer.warm_start import WarmStart, WarmStartReport
 
 
 def train(config: Config, *, resume: bool, console: Console) -> Path:
     """Train as the configuration says and return the run folder; with `resume`, go on from the folder's newest checkpoint."""
+    _check(config)
     torch.set_num_threads(1)
     folder = RunFolder(config.folder)
-    folder.prepare(config, resume)
-    warm_start = WarmStart(config)
-    with StopRequest() as stop, Progress(console) as progress:
-        with _session(config, warm_start, progress) as session:
-            if warm_start.report() is None:
-                warm_start.teach(session.pool, session.shared, session.model, session.tokenizer, progress, stop)
-            state = _Training(config, folder, session, progress, stop).finish(resume)
+    with Progress(console) as progress, StopRequest(progress.say_stopping) as stop, folder.held():
+        folder.prepare(config, resume)
+        state = _Training(config, folder, progress, stop).finish(resume)
         progress.stage("writing the results", total=1)
-        _write_results(config, folder, state, warm_start)
+        _write_results(config, folder, state)
     print_outcome(console, config, folder, state)
     return folder.path
+
+
+def _check(config: Config) -> None:
+    """Refuse settings that together leave nothing to learn from, or that another one would overrule."""
+    if config.rollout.roots + config.rollout.forks < 2:
+        raise ConfigError(
+            "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"
+        )
+    for name, settings in (("split", "env.train_split and env.eval_split"), ("max_turns", "env.max_turns")):
+        if name in config.env.kwargs:
+            raise ConfigError(f"env.kwargs.{name} would overrule other settings; leave it out and set {settings}")
 
 
 class _Session:
@@ -61,57 +72,55 @@ class _Session:
         self.tokenizer = tokenizer
 
 
-@contextmanager
-def _session(config: Config, warm_start: WarmStart, progress: Progress) -> Iterator[_Session]:
-    """Build or find the start policy, and start the processes on it."""
-    warm_start.build(progress)
-    policy = warm_start.policy if warm_start.report() is not None else warm_start.initial
-    progress.stage("starting processes", total=1)
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="branchwise-")))
-        model, tokenizer = load_policy(policy)
-        spec = ShardSpec(config, policy, warm_start.policy, scratch / "parameters")
-        shared = SharedParameters(spec.parameters, SharedParameters.size(model), spec.shards)
-        shared.publish(model)
-        shared.attach(model)
-        pool = stack.enter_context(ShardPool(spec, workers(config)))
-        yield _Session(pool, shared, model, tokenizer)
-
-
 class _Training:
     """The loop over iterations, with its evaluations, metrics and checkpoints."""
 
-    def __init__(self, config: Config, folder: RunFolder, session: _Session, progress: Progress, stop: StopRequest) -> None:
+    def __init__(self, config: Config, folder: RunFolder, progress: Progress, stop: StopRequest) -> None:
         self._config = config
         self._folder = folder
-        self._session = session
         self._progress = progress
         self._stop = stop
         self._checkpoints = CheckpointSeries(folder.checkpoints)
-        self._learner = Learner(session.model, session.shared, config.optimizer)
         self._state = RunState()
+        # An environment that cannot be made is found here, before anything is computed.
         self._held_out = held_out_tasks(config)
         self._kinds = task_types(self._held_out)
+        self._session: _Session
+        self._learner: Learner
 
     def finish(self, resume: bool) -> RunState:
         """Run to the last iteration."""
-        config, checkpoint = self._config, self._checkpoints.newest() if resume else None
-        if checkpoint is not None:
+        checkpoint = self._checkpoints.newest() if resume else None
+        config, folder = self._config, self._folder
+        if checkpoint is None:
+            opened = RunRecords.begun(folder, config)
+        else:
             self._state = RunState.of_json(checkpoint.state)
-            self._learner.restore(checkpoint.tensors, self._state.version)
+            folder.start_policy()
+            opened = RunRecords.resumed(folder, config, self._state.iteration, self._progress)
         with ExitStack() as stack:
-            metrics = stack.enter_context(MetricsLog(self._folder.metrics, fsync=False))
-            metrics.rewind(self._state.iteration)
-            trace = stack.enter_context(self._open_trace())
-            trainer = Trainer(config, self._session.pool, self._learner, trace, self._state)
-            if not self._state.evaluations:
-                self._progress.stage("measuring the start", total=1)
-                self._evaluate(done=1)
-                self._save()
-            self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
-            while self._state.iteration < config.run.iterations:
-                self._advance(trainer, metrics)
+            records = stack.enter_context(opened)
+            if checkpoint is None or self._state.iteration < config.run.iterations:
+                self._session = stack.enter_context(self._started(checkpoint))
+                self._learner = Learner(self._session.model, self._session.shared, config.optimizer)
+                self._go_on(records, checkpoint)
         return self._state
+
+    def _go_on(self, records: RunRecords, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            self._learner.restore(checkpoint.tensors, self._state.version)
+        else:
+            self._stop.check()
+            self._progress.stage("measuring the start", total=1)
+            self._evaluate()
+            self._save()
+            self._progress.update(1)
+            self._stop.check()
+        config = self._config
+        trainer = Trainer(config, self._session.pool, self._learner, records.trace, self._state)
+        self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
+        while self._state.iteration < config.run.iterations:
+            self._advance(trainer, records.metrics)
 
     def _advance(self, trainer: Trainer, metrics: MetricsLog) -> None:
         started = time.perf_counter()
@@ -121,47 +130,79 @@ class _Training:
         shown = {name: record[name] for name in ("train_success", "merge_rate", "invalid_share")}
         self._progress.update(number, tokens=self._state.generated_tokens, branches=self._state.branches, **shown)
         if number % self._config.evaluation.every == 0 or last:
-            evaluation = self._evaluate(done=number)
+            evaluation = self._evaluate()
             record |= {f"eval_{name}": measurement.success.rate for name, measurement in evaluation.modes.items()}
         metrics.append(record)
-        if number % self._config.run.checkpoint_every == 0 or last or self._stop.requested:
+        stopping = self._stop.requested and not last
+        if number % self._config.run.checkpoint_every == 0 or last or stopping:
             self._save()
-        if not last:
+        if stopping:
             self._stop.check()
 
-    def _evaluate(self, done: int) -> Evaluation:
-        """Measure the present weights on the held-out tasks, in every mode; `done` is where the stage stands."""
+    def _evaluate(self) -> Evaluation:
+        """Measure the present weights on the held-out tasks, in every mode."""
         state, pool = self._state, self._session.pool
         with state.timing("evaluation"):
             modes = {mode: measure(pool, self._config, self._held_out, self._kinds, mode, self._learner.version) for mode in MODES}
         evaluation = Evaluation(state.iteration, state.generated_tokens, modes)
         state.evaluations.append(evaluation)
         shares = {mode: measurement.success for mode, measurement in modes.items()}
-        self._progress.update(done, **shares)
+        self._progress.update(state.iteration, **shares)
         said = ", ".join(f"{mode} {share}" for mode, share in shares.items())
         self._progress.message(f"iteration {state.iteration}: held-out success {said}")
         return evaluation
 
     def _save(self) -> None:
+        """The policy comes first: a checkpoint says that all of its iteration is on the disk."""
         with self._state.timing("checkpoint"):
+            save_sealed(self._session.model, self._session.tokenizer, self._folder.policy(self._state.iteration))
             self._checkpoints.save(self._state.iteration, self._state.as_json(), self._learner.tensors())
-            save_policy(self._session.model, self._session.tokenizer, self._folder.policy(self._state.iteration))
             for number in self._folder.policies()[1:-2]:
-                shutil.rmtree(self._folder.policy(number))
+                shutil.rmtree(self._folder.policy(number), ignore_errors=True)
 
     @contextmanager
-    def _open_trace(self) -> Iterator[Trace]:
-        path = self._folder.trace
-        config = self._config.model_dump(mode="json")
-        with Trace.open(path) if path.exists() and path.stat().st_size else Trace.create(path, {"config": config}) as trace:
-            trace.rewind(self._state.iteration + 1)
-            yield trace
+    def _started(self, checkpoint: Checkpoint | None) -> Iterator[_Session]:
+        """Processes on the policy that the run starts from: its own where it goes on, else the warm start's, made here if need be."""
+        if checkpoint is not None:
+            with self._processes(self._folder.start_policy()) as session:
+                yield session
+            return
+        warm_start = WarmStart(self._config)
+        with warm_start.held(self._progress, self._stop) as lock:
+            report = warm_start.report()
+            if report is None:
+                warm_start.build(self._progress)
+            with self._processes(warm_start.initial if report is None else warm_start.policy) as session:
+                if report is None:
+                    report = warm_start.teach(session.pool, session.shared, session.model, session.tokenizer, self._progress, self._stop)
+                lock.release()
+                self._state.warm_start = asdict(report)
+                yield session
+
+    @contextmanager
+    def _processes(self, policy: Path) -> Iterator[_Session]:
+        """Start the processes on a policy folder."""
+        self._progress.stage("starting processes", total=1)
+        config = self._config
+        with tempfile.TemporaryDirectory(prefix="branchwise-") as scratch:
+            model, tokenizer = load_policy(policy)
+            spec = ShardSpec(config, policy, self._folder.policy(0), Path(scratch) / "parameters")
+            shared = SharedParameters(spec.parameters, SharedParameters.size(model), spec.shards)
+            shared.publish(model)
+            shared.attach(model)
+            with ShardPool(spec, workers(config)) as pool:
+                pool.call("ready", [()] * spec.shards)
+                self._progress.update(1)
+                # Everybody has it mapped: without a name its room is free again when the last process is gone, even by kill -9.
+                spec.parameters.unlink()
+                yield _Session(pool, shared, model, tokenizer)
 
 
-def _write_results(config: Config, folder: RunFolder, state: RunState, warm_start: WarmStart) -> None:
+def _write_results(config: Config, folder: RunFolder, state: RunState) -> None:
     points = [
         CurvePoint(entry.iteration, entry.generated_tokens, entry.modes["sampled"].success, entry.modes["greedy"].success)
         for entry in state.evaluations
     ]
     learning_curve(points, folder.curve, title=f"{config.benchmark}: tasks solved on {config.env.eval_split}, seed {config.run.seed}")
-    write_json(folder.result, result_record(config, state, warm_start.report()))
+    warm_start = None if state.warm_start is None else WarmStartReport(**state.warm_start)
+    write_json(folder.result, result_record(config, state, warm_start))

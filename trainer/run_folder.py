@@ -1,15 +1,22 @@
 """Where a run keeps what: the one place that knows the file names of a run folder."""
 
 import difflib
+import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from trainer.config import Config
 from trainer.errors import RunFolderError
+from trainer.folder_lock import FolderLock
 from trainer.load_config import restore_config
+from trainer.policy_seal import check_seal, is_sealed
 
-_FREE_ON_RESUME = {"run.out", "run.workers", "run.iterations", "run.checkpoint_every"}
+FORMAT = 1
+"""Raised when a run folder of this version can no longer be read by an older one, or the other way round."""
+_FREE_ON_RESUME = {"run.out", "run.workers", "run.iterations", "run.checkpoint_every", "run.max_failed_share"}
 """Settings that may differ when a run goes on: they do not change what an iteration computes."""
 
 
@@ -19,7 +26,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.json"
-        """The configuration as `Config.model_dump_json` wrote it; its presence makes a folder a run folder."""
+        """The configuration and the format of the folder; its presence makes a folder a run folder."""
         self.metrics = path / "metrics.jsonl"
         self.trace = path / "trace.sqlite"
         self.checkpoints = path / "checkpoints"
@@ -31,32 +38,68 @@ class RunFolder:
         return self.path / "policies" / f"{iteration:06d}"
 
     def policies(self) -> list[int]:
-        """Iterations whose policy is kept, ascending: the start, and the last ones."""
+        """Iterations whose policy is kept, ascending: the start, and the last ones; one that was never finished is not counted."""
         folder = self.path / "policies"
-        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else []
+        if not folder.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit() and is_sealed(entry))
 
     def chosen_policy(self, iteration: int | None = None) -> tuple[int, Path]:
-        """The policy after an iteration (None: the last one that is kept), with its iteration."""
+        """The policy after an iteration (None: the last one that is kept), with its iteration; a damaged one is an error."""
         kept = self.policies()
         if not kept:
             raise RunFolderError(f"{self.path} has no policy yet; go on with `branchwise train ... --resume`")
         number = kept[-1] if iteration is None else iteration
         if number not in kept:
             raise RunFolderError(f"{self.path} keeps no policy of iteration {number}; choose one of {', '.join(map(str, kept))}")
+        check_seal(self.policy(number))
         return number, self.policy(number)
 
+    def start_policy(self) -> Path:
+        """The policy that the run started from, which it needs to go on."""
+        if 0 not in self.policies():
+            raise RunFolderError(f"{self.policy(0)} is missing, and a run cannot go on without the policy it started from; put it back")
+        return self.chosen_policy(0)[1]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder, and keep other processes from training in it meanwhile; a new folder that stays empty is removed again."""
+        new = not self.path.exists()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"{self.path} cannot be made a run folder: {error.strerror or error}") from error
+        lock = FolderLock(self.path)
+        if not lock.acquire():
+            raise RunFolderError(f"another process is training in {self.path}; wait for its end, or choose another folder with --out DIR")
+        try:
+            yield
+        finally:
+            lock.release()
+            if new:
+                with suppress(OSError):
+                    self.path.rmdir()
+
     def prepare(self, config: Config, resume: bool) -> None:
-        """Make the folder of a new run, or check that the run in it can go on with this configuration."""
-        if not self.config.is_file() or not (resume or self.policies()):
-            if self.path.is_dir() and not self.config.is_file() and any(self.path.iterdir()):
+        """Write the configuration of a new run, or check that the run in the folder can go on with it."""
+        if not self.config.is_file():
+            strange = [entry for entry in self.path.iterdir() if not entry.name.startswith(f".{self.config.name}")]
+            if strange:
                 raise RunFolderError(f"{self.path} holds other files and no run; choose an empty folder with --out DIR")
-            self._write(config)
-            return
-        recorded = self.read_config()
-        if not resume:
-            raise RunFolderError(f"{self.path} holds a run already; add --resume to go on with it, or choose another folder with --out DIR")
-        if difference := _difference(recorded, config):
-            raise RunFolderError(f"{self.path} was started with {difference}; resume it with the same settings, or choose another --out")
+            if resume:
+                raise RunFolderError(f"{self.path} holds no run to go on with; leave --resume out to begin one")
+        else:
+            recorded = self.read_config()
+            begun = bool(self.policies()) or self.checkpoints.is_dir()
+            if begun and not resume:
+                raise RunFolderError(
+                    f"{self.path} holds a run already; add --resume to go on with it, or choose another folder with --out DIR"
+                )
+            if resume and (difference := _difference(recorded, config)):
+                raise RunFolderError(
+                    f"{self.path} was started with {difference}; resume it with the same settings, or choose another folder with --out DIR"
+                )
+        self._write(config)
 
     def read_config(self) -> Config:
         """The run's configuration."""
@@ -64,17 +107,31 @@ class RunFolder:
             text = self.config.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise RunFolderError(f"{self.config} cannot be read: {error}") from error
-        return restore_config(text, str(self.config))
+        return restore_config(self._without_format(text), str(self.config))
+
+    def _without_format(self, text: str) -> str:
+        """The configuration alone; raises where the folder is of another version."""
+        try:
+            values = json.loads(text)
+        except ValueError:
+            return text
+        if not isinstance(values, dict):
+            return text
+        if (found := values.pop("format", FORMAT)) != FORMAT:
+            raise RunFolderError(
+                f"{self.path} is a run folder of format {found!r}, and this version reads format {FORMAT}; "
+                "use the version that wrote it, or choose another folder with --out DIR"
+            )
+        return json.dumps(values)
 
     def _write(self, config: Config) -> None:
-        draft = self.path / ".config.json.draft"
+        draft = self.path / f".{self.config.name}.draft"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            draft.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            draft.write_text(json.dumps({"format": FORMAT, **config.model_dump(mode="json")}, indent=2) + "\n", encoding="utf-8")
             os.replace(draft, self.config)
         except OSError as error:
             draft.unlink(missing_ok=True)
-            raise RunFolderError(f"{self.path} cannot be made a run folder: {error.strerror or error}") from error
+            raise RunFolderError(f"{self.config} cannot be written: {error.strerror or error}") from error
 
     @classmethod
     def existing(cls, path: Path) -> "RunFolder":

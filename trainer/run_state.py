@@ -31,6 +31,8 @@ class RunState:
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by phase."""
     evaluations: list[Evaluation] = field(default_factory=list)
+    warm_start: dict[str, Any] | None = None
+    """What the start policy cost when it was made (fields of `WarmStartReport`); None before it is there."""
 
     @contextmanager
     def timing(self, phase: str) -> Iterator[None]:

@@ -30,6 +30,8 @@ from tree_rollout.task import Task
 from tree_rollout.tree import TrajectoryTree
 
 _ROWS = 32
+_MEASURED_AT_ONCE = 256
+"""Tasks of an evaluation that run together: their number bounds the memory, and is fixed so that results do not depend on it."""
 
 
 class Shard:
@@ -47,6 +49,9 @@ class Shard:
         self._imitation: Imitation | None = None
         self._reference: PreTrainedModel | None = None
         self._trees: list[TrajectoryTree] = []
+
+    def ready(self) -> None:
+        """Do nothing: an answer says that this shard has its model."""
 
     def record(self) -> None:
         """Record this shard's demonstrations."""
@@ -73,7 +78,7 @@ class Shard:
             max_turns=config.env.max_turns,
             max_new_tokens=config.rollout.max_new_tokens,
             temperature=config.rollout.temperature,
-            token_budget=None if config.rollout.token_budget is None else config.rollout.token_budget // self._spec.shards,
+            token_budget=None if config.rollout.token_budget is None else max(1, config.rollout.token_budget // self._spec.shards),
         )
         report = self._grow(tasks, settings, config.run.seed, iteration, version)
         self._trees = report.trees
@@ -117,8 +122,12 @@ class Shard:
         """One rollout per task with the present weights, without forks; nothing is kept."""
         config = self._config
         settings = SamplerSettings.plain(config.env.max_turns, config.rollout.max_new_tokens, temperature)
-        report = self._grow(tasks, settings, seed, 0, version)
-        return [Outcome.of(tree) for tree in report.trees]
+        outcomes: list[Outcome] = []
+        for start in range(0, len(tasks), _MEASURED_AT_ONCE):
+            report = self._grow(tasks[start : start + _MEASURED_AT_ONCE], settings, seed, 0, version)
+            faults = {failure.task.seed: failure.message for failure in report.failures}
+            outcomes += [Outcome.of(tree, faults.get(tree.seed, "")) for tree in report.trees]
+        return outcomes
 
     def _grow(self, tasks: Sequence[Task], settings: SamplerSettings, seed: int, iteration: int, version: int) -> SamplerReport:
         if self._engine is None:

@@ -6,11 +6,15 @@ Every process computes with one thread, so results do not depend on how many pro
 import multiprocessing
 import multiprocessing.context
 import os
+import pickle
 import signal
 import sys
 import tempfile
+import time
+import traceback
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,8 +22,13 @@ from typing import Any, Self
 from trainer.config import Config
 from trainer.errors import WorkerError
 from trainer.shard_spec import ShardSpec
+from trainer.stop_request import STOP_SIGNALS, signals_held
 
 _LAST_LINES = 5
+_PATIENCE_S = 5.0
+"""Seconds that idle processes have to end by themselves."""
+_IMPATIENCE_S = 0.5
+"""The same when the run ends by an error or a second Ctrl-C: they may be busy, and nothing of theirs is wanted any more."""
 
 
 def workers(config: Config) -> int:
@@ -33,49 +42,67 @@ class ShardPool:
     def __init__(self, spec: ShardSpec, workers: int) -> None:
         self._spec = spec
         self._workers: list[_Worker] = []
+        self._local: dict[int, Any] = {}
         if workers > 1:
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(["trainer.shard"])
-            self._workers = [_Worker(context, spec, range(first, spec.shards, workers)) for first in range(workers)]
-            self._local: dict[int, Any] = {}
+            self._start(workers)
         else:
             self._local = _build(spec, range(spec.shards))
+
+    def _start(self, workers: int) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["trainer.shard"])
+        with signals_held():
+            # The server and its children inherit that: Ctrl-C is the coordinator's business, from the first moment on.
+            forkserver.ensure_running()
+        try:
+            for first in range(workers):
+                self._workers.append(_Worker(context, self._spec, range(first, self._spec.shards, workers)))
+        except BaseException:
+            self.close(_IMPATIENCE_S)
+            raise
 
     def call(self, method: str, arguments_S: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of every shard with its arguments; returns their results in the order of shards.
 
-        What a shard raises is raised here. `WorkerError` where a process died.
+        What a shard raises is raised here, the lowest shard's first. `WorkerError` where a process died.
         """
         if not self._workers:
             return [getattr(self._local[shard], method)(*arguments) for shard, arguments in enumerate(arguments_S)]
-        for worker in self._workers:
-            for shard in worker.shards:
-                worker.send((shard, method, arguments_S[shard]))
-        results: dict[int, Any] = {}
-        failure: BaseException | None = None
-        for worker in self._workers:
-            for shard in worker.shards:
-                try:
-                    results[shard] = worker.receive()
-                except WorkerError:
-                    raise
-                except Exception as error:
-                    failure = failure or error
-        if failure is not None:
-            raise failure
-        return [results[shard] for shard in range(self._spec.shards)]
+        # A process has one message at a time: two that both send something large would wait for each other for ever.
+        waiting = {worker.pipe: (worker, iter(worker.shards)) for worker in self._workers}
+        for worker, shards in waiting.values():
+            worker.send((first := next(shards), method, arguments_S[first]))
+        answers: dict[int, Any] = {}
+        failures: dict[int, Exception] = {}
+        while waiting:
+            for pipe in wait(list(waiting)):
+                worker, shards = waiting[pipe]  # pyright: ignore[reportArgumentType]
+                shard, kind, value = worker.receive()
+                (failures if kind == "error" else answers)[shard] = value
+                following = next(shards, None)
+                if following is None:
+                    del waiting[pipe]  # pyright: ignore[reportArgumentType]
+                else:
+                    worker.send((following, method, arguments_S[following]))
+        if failures:
+            raise failures[min(failures)]
+        return [answers[shard] for shard in range(self._spec.shards)]
 
-    def close(self) -> None:
-        """End the processes."""
-        for worker in self._workers:
-            worker.close()
-        self._workers = []
+    def close(self, patience_s: float = _PATIENCE_S) -> None:
+        """End the processes, by force where they do not end by themselves in time; a signal cannot keep one alive."""
+        with signals_held():
+            for worker in self._workers:
+                worker.pipe.close()
+            deadline = time.monotonic() + patience_s
+            for worker in self._workers:
+                worker.end(max(0.0, deadline - time.monotonic()))
+            self._workers = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        self.close(_PATIENCE_S if error is None else _IMPATIENCE_S)
 
 
 class _Worker:
@@ -85,29 +112,32 @@ class _Worker:
         self.shards = shards
         handle, self._log = tempfile.mkstemp(prefix="branchwise-worker-", suffix=".log")
         os.close(handle)
-        self._pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, spec, shards, self._log), daemon=True)
-        self.process.start()
-        theirs.close()
+        self.pipe, theirs = context.Pipe()
+        try:
+            self.process = context.Process(target=_serve, args=(theirs, spec, shards, self._log), daemon=True)
+            self.process.start()
+        except BaseException:
+            self.pipe.close()
+            Path(self._log).unlink(missing_ok=True)
+            raise
+        finally:
+            theirs.close()
 
     def send(self, message: Any) -> None:
         try:
-            self._pipe.send(message)
+            self.pipe.send(message)
         except OSError as error:
             raise self._death() from error
 
-    def receive(self) -> Any:
+    def receive(self) -> tuple[int, str, Any]:
         try:
-            kind, value = self._pipe.recv()
+            return self.pipe.recv()
         except (EOFError, OSError) as error:
             raise self._death() from error
-        if kind == "error":
-            raise value
-        return value
 
-    def close(self) -> None:
-        self._pipe.close()
-        self.process.join(timeout=5)
+    def end(self, patience_s: float) -> None:
+        """See the process end; its pipe is closed."""
+        self.process.join(timeout=patience_s)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
@@ -119,7 +149,7 @@ class _Worker:
         code = self.process.exitcode
         lines = Path(self._log).read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
         said = f"; its last lines: {' | '.join(lines)}" if lines else ""
-        hint = " (out of memory, most likely: lower rollout.tasks or policy.max_length)" if code == -signal.SIGKILL else ""
+        hint = " (out of memory, most likely: lower run.workers or optimizer.micro_batch_tokens)" if code == -signal.SIGKILL else ""
         return WorkerError(f"the process of shards {', '.join(map(str, self.shards))} ended with exit code {code}{hint}{said}")
 
 
@@ -133,8 +163,11 @@ def _build(spec: ShardSpec, shards: Sequence[int]) -> dict[int, Any]:
 
 
 def _serve(pipe: Connection, spec: ShardSpec, shards: Sequence[int], log: str) -> None:
-    """Answer calls until the other end closes; Ctrl-C is the coordinator's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Answer calls until the other end closes."""
+    for number in STOP_SIGNALS:
+        # A handler, because programs that an environment starts would inherit that a signal is ignored or blocked.
+        signal.signal(number, _leave_it_to_the_coordinator)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     with open(log, "w", buffering=1) as stream:
         os.dup2(stream.fileno(), sys.stderr.fileno())
     try:
@@ -144,13 +177,32 @@ def _serve(pipe: Connection, spec: ShardSpec, shards: Sequence[int], log: str) -
     while True:
         try:
             shard, method, arguments = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         try:
             if isinstance(built, Exception):
                 raise built
-            answer = ("value", getattr(built[shard], method)(*arguments))
+            answer = (shard, "value", getattr(built[shard], method)(*arguments))
         except Exception as error:
-            error.__traceback__ = None
-            answer = ("error", error)
-        pipe.send(answer)
+            answer = (shard, "error", _portable(error))
+        try:
+            pipe.send(answer)
+        except OSError:
+            return
+
+
+def _leave_it_to_the_coordinator(number: int, frame: Any) -> None:
+    """Do nothing."""
+
+
+def _portable(error: Exception) -> Exception:
+    """The error as it can be raised in another process, with this one's traceback as a note; one that cannot be pickled as its text."""
+    note = "".join(traceback.format_exception(error))
+    error.__traceback__ = None
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        text = f"{type(error).__name__}: {error}"
+        error = WorkerError(text) if hasattr(error, "exit_code") else RuntimeError(text)
+    error.add_note(note)
+    return error

@@ -3,17 +3,27 @@
 So an optimizer step serves everybody at once, and gradients are summed in the order of shards, whichever process computed them.
 """
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from trainer.errors import RunFolderError
+
 
 class SharedParameters:
-    """A memory-mapped file with the weights, shape (P,), and one gradient for each shard, shape (S, P); float32."""
+    """A memory-mapped file with the weights, shape (P,), and one gradient for each shard, shape (S, P); float32.
+
+    Whoever comes first makes the file, all zeros; its room is claimed at once, since a disk that fills up later would end the
+    process without a word.
+    """
 
     def __init__(self, path: Path, size: int, shards: int) -> None:
         total = size * (1 + shards)
+        if not path.exists():
+            _allocate(path, total * torch.float32.itemsize)
         vector = torch.from_file(str(path), shared=True, size=total, dtype=torch.float32)
         self.weights_P = vector[:size]
         self.gradients_SP = vector[size:].view(shards, size)
@@ -38,8 +48,31 @@ class SharedParameters:
                 parameter.grad = self.gradients_SP[shard, start:end].view(parameter.shape)
             start = end
 
+    @staticmethod
+    def hand_out(gradient_P: torch.Tensor, parameters: Sequence[nn.Parameter]) -> None:
+        """Make each parameter's gradient its part of the vector."""
+        start = 0
+        for parameter in parameters:
+            parameter.grad = gradient_P[start : start + parameter.numel()].view(parameter.shape)
+            start += parameter.numel()
+
     def collect(self) -> torch.Tensor:
         """The sum of all shards' gradients, shape (P,); the rows are set to 0."""
         gradient_P = self.gradients_SP.sum(dim=0)
         self.gradients_SP.zero_()
         return gradient_P
+
+
+def _allocate(path: Path, size: int) -> None:
+    try:
+        with path.open("xb") as stream:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(stream.fileno(), 0, size)
+            else:
+                stream.truncate(size)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise RunFolderError(
+            f"the weights that the processes share take {size:,} bytes in {path.parent.parent}, which cannot be had: "
+            f"{error.strerror or error}; free some space, or name another folder in TMPDIR"
+        ) from error

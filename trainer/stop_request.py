@@ -2,20 +2,28 @@
 
 import signal
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 class StopRequest:
-    """Use in a `with` block; in another thread than the main one it never becomes true."""
+    """Use in a `with` block; in another thread than the main one it never becomes true.
 
-    def __init__(self) -> None:
+    `announce` is called once, when the first request arrives, so that it is seen to have been heard.
+    """
+
+    def __init__(self, announce: Callable[[], None] = lambda: None) -> None:
         self.requested = False
+        self._announce = announce
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in STOP_SIGNALS:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
@@ -32,3 +40,14 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        self._announce()
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Inside, stop signals wait until the end of the block; a program that is started inside never gets any, unless it asks for them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

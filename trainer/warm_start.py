@@ -1,4 +1,7 @@
-"""The start policy is a function of the configuration: built, taught by demonstrations, and kept under the hash of what it depends on."""
+"""The start policy is a function of the configuration: built, taught by demonstrations, and kept under the hash of what it depends on.
+
+Of several processes that want the same one, one makes it and the others wait; what is kept is used only when its seals hold.
+"""
 
 import json
 import os
@@ -6,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +19,16 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import envs
-from agents.policy_folder import build_policy, load_policy, save_policy
+from agents.policy_folder import build_policy, load_policy
 from agents.tokenizer import train_tokenizer
-from trainer.checkpoint import load_checkpoint, optimizer_tensors, restore_optimizer, save_checkpoint
+from trainer.checkpoint import Checkpoint, CheckpointSeries, optimizer_tensors, restore_optimizer
 from trainer.config import Config, config_hash
 from trainer.demonstrations import demonstrate
 from trainer.errors import CheckpointError
+from trainer.folder_lock import FolderLock
 from trainer.imitation import demonstration_seed
 from trainer.muon import Muon
+from trainer.policy_seal import check_seal, folder_digest, is_sealed, save_sealed
 from trainer.progress import Progress
 from trainer.shard_pool import ShardPool
 from trainer.shared_parameters import SharedParameters
@@ -34,6 +40,8 @@ _ENTITY = re.compile(r"\b[a-z]+ [0-9]+\b")
 _TOKENIZER_EPISODES = 400
 _RISE_STEPS = 20
 _SAVE_EVERY_S = 20.0
+_LOOK_EVERY_S = 0.5
+"""Pause between two looks at whether another process has finished the same start policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,9 @@ class WarmStart:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        key = config_hash(config.env, config.policy, config.warmstart, {"shards": config.run.shards, "format": _FORMAT})
-        self.folder = cache_folder() / "warmstart" / key[:16]
+        self.folder = cache_folder() / "warmstart" / _key(config)
         self._report = self.folder / "report.json"
-        self._draft = self.folder / "draft"
+        self._drafts = CheckpointSeries(self.folder / "drafts", keep=1)
 
     @property
     def policy(self) -> Path:
@@ -73,13 +80,40 @@ class WarmStart:
         """Folder of the policy before it is taught: the same architecture and tokenizer."""
         return self.folder / "initial"
 
+    @contextmanager
+    def held(self, progress: Progress, stop: StopRequest) -> Iterator[FolderLock]:
+        """Keep other processes from making the same start policy meanwhile; waits while another one does."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            where = "name another place with the environment variable BRANCHWISE_CACHE"
+            raise CheckpointError(f"the start policy cannot be kept in {self.folder}: {error.strerror or error}; {where}") from error
+        lock = FolderLock(self.folder)
+        if not lock.acquire():
+            progress.message("another run is making the same start policy; waiting for it")
+            while not lock.acquire():
+                stop.check()
+                time.sleep(_LOOK_EVERY_S)
+        try:
+            yield lock
+        finally:
+            lock.release()
+
     def report(self) -> WarmStartReport | None:
-        """What it cost; None where it is not finished."""
-        return WarmStartReport(**json.loads(self._report.read_text())) if self._report.is_file() else None
+        """What it cost; None where it is not finished. A damaged one is an error that says what to remove."""
+        if not self._report.is_file():
+            return None
+        try:
+            report = WarmStartReport(**json.loads(self._report.read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            raise self._damaged(f"{self._report.name} cannot be read") from error
+        self._check(self.policy)
+        return report
 
     def build(self, progress: Progress) -> None:
         """Make the untaught policy, unless it is there: tokenizer and weights from the warm start's seed, or the folder that was named."""
-        if self.initial.is_dir():
+        if is_sealed(self.initial):
+            self._check(self.initial)
             return
         config = self._config
         if config.policy.path is not None:
@@ -91,7 +125,7 @@ class WarmStart:
             tokenizer = train_tokenizer(texts, entities, config.policy.vocab_size)
             sizes = config.policy.model_dump(exclude={"path", "vocab_size"})
             model = build_policy(tokenizer, **sizes, seed=config.warmstart.seed)
-        save_policy(model, tokenizer, self.initial)
+        save_sealed(model, tokenizer, self.initial)
 
     def _texts(self, progress: Progress) -> Iterator[str]:
         env, settings = self._config.env, self._config.warmstart
@@ -112,31 +146,59 @@ class WarmStart:
         tokenizer: PreTrainedTokenizerFast,
         progress: Progress,
         stop: StopRequest,
-    ) -> None:
+    ) -> WarmStartReport:
         """Train `model`, whose weights are the shared vector, on demonstrations; goes on from where an interrupted call stopped."""
         teacher = _Teacher(self._config, model, shared)
-        if self._draft.is_dir():
-            teacher.restore(self._draft)
+        if (draft := self._drafts.newest()) is not None:
+            teacher.restore(draft)
         shards, steps = self._config.run.shards, self._config.warmstart.steps
         if teacher.step < steps:
             progress.stage("recording demonstrations", total=1)
             pool.call("record", [()] * shards)
+            stop.check()
         progress.stage("warm start", total=steps, done=teacher.step)
         saved = time.monotonic()
         while teacher.step < steps:
             teacher.update(pool.call("imitate", [(teacher.step,)] * shards))
             progress.update(teacher.step, loss=teacher.loss, imitated_tokens=teacher.tokens)
             if stop.requested or time.monotonic() - saved > _SAVE_EVERY_S:
-                teacher.save(self._draft)
+                teacher.save(self._drafts)
                 saved = time.monotonic()
                 stop.check()
         pool.call("forget", [()] * shards)
-        save_policy(model, tokenizer, self.policy)
+        save_sealed(model, tokenizer, self.policy)
         report = WarmStartReport(teacher.seconds / 60, steps, teacher.tokens, teacher.loss)
+        self._write(report)
+        shutil.rmtree(self._drafts.folder, ignore_errors=True)
+        return report
+
+    def _write(self, report: WarmStartReport) -> None:
         draft = self._report.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(report)))
-        os.replace(draft, self._report)
-        shutil.rmtree(self._draft, ignore_errors=True)
+        try:
+            draft.write_text(json.dumps(asdict(report)))
+            os.replace(draft, self._report)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise CheckpointError(f"{self._report} cannot be written: {error.strerror or error}") from error
+
+    def _check(self, policy: Path) -> None:
+        try:
+            check_seal(policy)
+        except CheckpointError as error:
+            raise self._damaged(str(error)) from error
+
+    def _damaged(self, what: str) -> CheckpointError:
+        return CheckpointError(f"the start policy in {self.folder} is damaged: {what}; remove that folder, and the next run makes it anew")
+
+
+def _key(config: Config) -> str:
+    """Equal for configurations with the same start policy; a named model counts by what its folder holds, not by where it lies."""
+    env = config.env.model_dump(mode="json", exclude={"eval_split"})
+    rest: dict[str, Any] = {"shards": config.run.shards, "format": _FORMAT}
+    policy = config.policy.model_dump(mode="json")
+    if config.policy.path is not None and (folder := Path(config.policy.path)).is_dir():
+        policy["path"] = folder_digest(folder)
+    return config_hash(env, policy, config.warmstart, rest)[:16]
 
 
 class _Teacher:
@@ -159,13 +221,11 @@ class _Teacher:
 
     def update(self, sums: list[dict[str, float]]) -> None:
         """One step from the gradient sums that the shards left in the shared rows."""
-        weight = sum(part["weight"] for part in sums)
+        # Where a batch holds nothing to imitate all sums are 0, and so is the gradient.
+        weight = sum(part["weight"] for part in sums) or 1.0
         gradient_P = self._shared.collect().div_(weight)
         gradient_P.mul_(min(1.0, 1.0 / (float(gradient_P.norm()) + 1e-6)))
-        start = 0
-        for parameter in self._parameters:
-            parameter.grad = gradient_P[start : start + parameter.numel()].view(parameter.shape)
-            start += parameter.numel()
+        self._shared.hand_out(gradient_P, self._parameters)
         rate = min(1.0, (self.step + 1) / _RISE_STEPS) * (1 - self.step / self._settings.steps)
         for optimizer, peak in ((self._muon, self._settings.lr_muon), (self._adamw, self._settings.lr_adamw)):
             for group in optimizer.param_groups:
@@ -178,21 +238,20 @@ class _Teacher:
         now = time.monotonic()
         self.seconds, self._started = self.seconds + now - self._started, now
 
-    def save(self, folder: Path) -> None:
+    def save(self, drafts: CheckpointSeries) -> None:
         """Write where it stands."""
         state = {"step": self.step, "tokens": self.tokens, "loss": self.loss, "seconds": self.seconds}
         tensors = {"weights": self._shared.weights_P}
         tensors |= optimizer_tensors(self._muon, "muon") | optimizer_tensors(self._adamw, "adamw")
-        save_checkpoint(folder, state, tensors)
+        drafts.save(self.step, state, tensors)
 
-    def restore(self, folder: Path) -> None:
-        """Go on from what `save` wrote; a damaged draft is an error."""
-        checkpoint = load_checkpoint(folder)
+    def restore(self, draft: Checkpoint) -> None:
+        """Go on from what `save` wrote."""
         try:
-            state: dict[str, Any] = checkpoint.state
-            self._shared.weights_P.copy_(checkpoint.tensors["weights"])
-            restore_optimizer(self._muon, checkpoint.tensors, "muon")
-            restore_optimizer(self._adamw, checkpoint.tensors, "adamw")
+            state: dict[str, Any] = draft.state
+            self._shared.weights_P.copy_(draft.tensors["weights"])
+            restore_optimizer(self._muon, draft.tensors, "muon")
+            restore_optimizer(self._adamw, draft.tensors, "adamw")
             self.step, self.tokens, self.loss, self.seconds = state["step"], state["tokens"], state["loss"], state["seconds"]
         except (KeyError, RuntimeError, ValueError) as error:
-            raise CheckpointError(f"checkpoint {folder} does not fit this model: {error}; remove it to start again") from error
+            raise CheckpointError(f"checkpoint {draft.folder} does not fit this model: {error}; remove it to start again") from error

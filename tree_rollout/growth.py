@@ -106,7 +106,9 @@ class TreeGrowth:
         assert situation is not None
         if rollout is self._roots[0] and not rollout.turns:
             self._start_other_roots(situation)
-        action = parse_action(cast(str, self.ground.decode(sample.ids_T.tolist()))).action
+        self.ground.report.cut_turns += not sample.stopped
+        said_T = sample.ids_T[:-1] if sample.stopped else sample.ids_T
+        action = parse_action(cast(str, self.ground.decode(said_T.tolist()))).action
         turn = rollout.new_turn(situation, action, sample, self.ground.engine.version)
         rollout.turns.append(turn)
         if self.ground.settings.forks and not self._forked:

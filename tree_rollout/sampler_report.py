@@ -40,6 +40,8 @@ class SamplerReport:
     """Observation tokens given to the engine to compute."""
     shared_tokens: int = 0
     """Tokens that a rollout took over from another one, without computing them."""
+    cut_turns: int = 0
+    """Turns that `max_new_tokens` ended before their stop token; the environment was given what there was."""
     engine_calls: int = 0
     env_steps: int = 0
     """Steps that were begun, failed ones included."""

@@ -106,7 +106,7 @@ def _ask(env: "TextEnv", console: "Console") -> str | None:
                 "\n".join(f"  {action}" for action in env.admissible_actions()) if line == "?" else f"  {env.expert_action()}",
                 "dim",
             )
-        except AttributeError as error:
+        except envs.AbilityError as error:
             _print(console, f"  {error}", "dim")
 
 

@@ -8,7 +8,7 @@ from tree_rollout.branching.no_forks import NoForks
 from tree_rollout.branching.random_turns import RandomTurns
 from tree_rollout.branching.rule import BranchingRule
 from tree_rollout.branching.topk_entropy import TopKEntropy
-from tree_rollout.errors import BranchingError
+from tree_rollout.errors import BranchingError, UnknownBranchingRuleError
 
 BRANCHING_RULES: dict[str, type[NoForks] | type[TopKEntropy] | type[RandomTurns]] = {
     rule.name: rule for rule in (NoForks, TopKEntropy, RandomTurns)
@@ -18,7 +18,7 @@ BRANCHING_RULES: dict[str, type[NoForks] | type[TopKEntropy] | type[RandomTurns]
 def branching_rule(name: str, options: Mapping[str, float] | None = None) -> BranchingRule:
     """The rule called `name` with `options` as its fields, for example `branching_rule("topk_entropy", {"sibling_penalty": 0.1})`."""
     if name not in BRANCHING_RULES:
-        raise BranchingError(f"no branching rule is called {name!r}; {nearest(name, BRANCHING_RULES)}")
+        raise UnknownBranchingRuleError(f"no branching rule is called {name!r}; {nearest(name, BRANCHING_RULES)}")
     rule = BRANCHING_RULES[name]
     known = [field.name for field in fields(rule)]
     for option in options or {}:

@@ -1,0 +1,147 @@
+"""Every setting changes what it says it changes, and nothing that was computed before it comes into play."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from words_world import metrics, run, weights
+
+from trainer.checkpoint import CheckpointSeries
+from trainer.run_folder import RunFolder
+from trainer.settings import settings
+from tree_rollout.trace import Trace
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+SHORT = {
+    "run.iterations": 1,
+    "run.shards": 1,
+    "rollout.tasks": 2,
+    "optimizer.lr": 0.05,
+    "optimizer.warmup_iterations": 0,
+    "evaluation.tasks": 1,
+    "evaluation.every": 10,
+}
+LONG = {"run.iterations": 2}
+DECAY = {**LONG, "optimizer.decay_iterations": 2}
+CONSTANT = {"loss.aggregation": "constant", "loss.constant": 20.0}
+ELSEWHERE = {
+    "env.id": "each test here names its own",
+    "policy.path": "test_an_existing_model_trains",
+    "run.out": "each test here names its own",
+    "run.workers": "test_two_processes_do_what_one_does",
+    "run.max_failed_share": "test_one_failed_rollout_is_data, test_too_many_failures_stop_the_run_with_the_reason",
+}
+BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
+    ("env.kwargs.start", 1, "start", {}),
+    ("env.train_split", "valid_unseen", "start", {}),
+    ("env.eval_split", "train", "evaluations", {"evaluation.tasks": 4}),
+    ("env.max_turns", 2, "trees", {}),
+    ("policy.layers", 2, "start", {}),
+    ("policy.hidden", 32, "start", {}),
+    ("policy.heads", 1, "start", {"policy.kv_heads": 1}),
+    ("policy.kv_heads", 1, "start", {}),
+    ("policy.intermediate", 32, "start", {}),
+    ("policy.max_length", 20, "trees", {}),
+    ("policy.rope_theta", 10.0, "start", {}),
+    ("policy.vocab_size", 280, "start", {}),
+    ("warmstart.seed", 1, "start", {}),
+    ("warmstart.episodes", 1, "start", {}),
+    ("warmstart.steps", 2, "start", {}),
+    ("warmstart.tokens_per_step", 16, "start", {}),
+    ("warmstart.lr_muon", 0.5, "start", {}),
+    ("warmstart.lr_adamw", 0.5, "start", {}),
+    ("warmstart.observation_weight", 0.9, "start", {}),
+    ("warmstart.habits.lazy", 1.0, "start", {}),
+    ("warmstart.noise", 0.9, "start", {}),
+    ("rollout.tasks", 3, "trees", {}),
+    ("rollout.roots", 3, "trees", {}),
+    ("rollout.forks", 2, "trees", {}),
+    ("rollout.branching.rule", "random", "trees", {}),
+    ("rollout.branching.options.sibling_penalty", 9.0, "trees", {"rollout.forks": 6}),
+    ("rollout.max_new_tokens", 2, "trees", {}),
+    ("rollout.temperature", 3.0, "trees", {}),
+    ("rollout.token_budget", 1, "trees", {}),
+    ("credit.method", "grpo", "weights", {}),
+    ("credit.weighting", "leaf", "weights", {}),
+    ("credit.settings.gamma", 0.5, "weights", {}),
+    ("reward.invalid_penalty", 0.0, "weights", {}),
+    ("loss.clip_low", 0.9, "weights", {}),
+    ("loss.clip_high", 0.001, "weights", {}),
+    ("loss.dual_clip", 1.002, "weights", {"loss.clip_high": 0.001}),
+    ("loss.aggregation", "sequence", "weights", {}),
+    ("loss.aggregation", "turn", "weights", {}),
+    ("loss.constant", 2000.0, "weights", CONSTANT),
+    ("loss.kl_coefficient", 1.0, "weights", {}),
+    ("optimizer.lr", 0.02, "weights", {}),
+    ("optimizer.betas", [0.5, 0.5], "weights", {}),
+    ("optimizer.weight_decay", 0.5, "weights", {}),
+    ("optimizer.max_grad_norm", 0.01, "weights", {}),
+    ("optimizer.warmup_iterations", 4, "weights", {}),
+    ("optimizer.decay_iterations", 1, "weights", LONG),
+    ("optimizer.final_lr_share", 0.9, "weights", DECAY),
+    ("optimizer.mini_batches", 1, "weights", {}),
+    ("optimizer.micro_batch_tokens", 1, "nothing", {}),
+    ("evaluation.tasks", 2, "evaluations", {}),
+    ("evaluation.every", 1, "evaluations", LONG),
+    ("evaluation.seed", 7, "evaluations", {"evaluation.tasks": 4}),
+    ("run.seed", 1, "trees", {}),
+    ("run.iterations", 2, "iterations", {}),
+    ("run.shards", 2, "start", {}),
+    ("run.checkpoint_every", 2, "checkpoints", LONG),
+]
+ORDER = ["start", "trees", "weights", "evaluations", "iterations", "checkpoints"]
+"""What comes before what: a setting must leave all that is named before its own effect as it is."""
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, RunFolder]:
+    """The runs with unchanged settings, by these settings."""
+    return {}
+
+
+def tokens_of_first(folder: RunFolder) -> bytes:
+    """All tokens of the first iteration's trees."""
+    with Trace.open(folder.trace, readonly=True) as trace:
+        return b"|".join(turn.ids_T.tobytes() for summary in trace.trees(1) for turn in trace.tree(summary.id).turns)
+
+
+def of_first(folder: RunFolder) -> dict[str, Any]:
+    """What the first iteration made of a run, by the names of `ORDER`."""
+    checkpoint = CheckpointSeries(folder.checkpoints).newest()
+    assert checkpoint is not None
+    evaluations = [{k: v for k, v in entry.items() if k != "generated_tokens"} for entry in checkpoint.state["evaluations"]]
+    return {
+        "start": (folder.policy(0) / "model.safetensors").read_bytes(),
+        "trees": tokens_of_first(folder),
+        "weights": weights(folder),
+        "evaluations": evaluations,
+        "iterations": len(metrics(folder)),
+        "checkpoints": CheckpointSeries(folder.checkpoints).numbers(),
+    }
+
+
+@pytest.mark.parametrize(("name", "value", "effect", "base"), BITES, ids=[f"{name}={value}" for name, value, _, _ in BITES])
+def test_a_setting_bites(
+    name: str, value: Any, effect: str, base: dict[str, Any], plain: dict[str, RunFolder], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings_before = {**SHORT, **base}
+    if str(base) not in plain:
+        plain[str(base)] = run(tmp_path_factory.mktemp("plain") / "run", settings_before)
+    changed = run(tmp_path_factory.mktemp("changed") / "run", {**settings_before, name: value})
+    before, after = of_first(plain[str(base)]), of_first(changed)
+    if effect == "nothing":
+        assert {**before, "weights": 0} == {**after, "weights": 0}
+        np.testing.assert_allclose(
+            np.frombuffer(after["weights"], np.float32), np.frombuffer(before["weights"], np.float32), rtol=1e-5, atol=1e-5
+        )
+        return
+    assert before[effect] != after[effect]
+    for earlier in ORDER[: ORDER.index(effect)]:
+        if (earlier, effect) != ("weights", "iterations"):
+            assert before[earlier] == after[earlier], f"{name} came into play too early"
+
+
+def test_no_setting_is_left_out() -> None:
+    covered = {name for known in settings() for name, *_ in BITES if name == known or name.startswith(f"{known}.")}
+    tested = {known for known in settings() if any(name == known or name.startswith(f"{known}.") for name in covered)}
+    assert tested | set(ELSEWHERE) == set(settings())
