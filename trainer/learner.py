@@ -43,9 +43,7 @@ class Learner:
         gradient_P = self._shared.collect().mul_(scale)
         norm = float(gradient_P.norm())
         if not math.isfinite(norm):
-            raise DivergedError(
-                f"the gradient of iteration {iteration} is not finite; go on from the last checkpoint with a lower optimizer.lr"
-            )
+            raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
         gradient_P.mul_(min(1.0, self._settings.max_grad_norm / (norm + 1e-6)))
         self._shared.hand_out(gradient_P, self._parameters)
         for group in self._optimizer.param_groups:

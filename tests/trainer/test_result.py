@@ -79,7 +79,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(RunFolderError, match="result.json cannot be written: No space left on device"):
+    with pytest.raises(RunFolderError, match=r"result\.json cannot be written: No space left on device"):
         write_json(path, {"a": 2})
     assert json.loads(path.read_text()) == {"a": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]

@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from envs.errors import AbilityError
 from trainer.arguments import Parser, count
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _ask(env: "TextEnv", console: "Console") -> str | None:
                 "\n".join(f"  {action}" for action in env.admissible_actions()) if line == "?" else f"  {env.expert_action()}",
                 "dim",
             )
-        except envs.AbilityError as error:
+        except AbilityError as error:
             _print(console, f"  {error}", "dim")
 
 
