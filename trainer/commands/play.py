@@ -4,7 +4,6 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from envs.errors import AbilityError
 from trainer.arguments import Parser, count
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console
 
 def _ask(env: "TextEnv", console: "Console") -> str | None:
     """The next action that a person typed; None at the end of input or for an empty line. What came through a pipe is echoed."""
+    from envs import AbilityError
+
     from rich.text import Text
 
     while True:
