@@ -57,7 +57,7 @@ def test_layers_override_each_other_in_order(tmp_path: Path) -> None:
         ("run.out", "null", None),
         ("env.kwargs.task_types", "[pick_and_place_simple]", {"task_types": ["pick_and_place_simple"]}),
         ("credit.settings.gamma", "0.9", {"gamma": 0.9}),
-        ("credit.settings", "{gamma: 0.9, n_p: 1}", {"gamma": 0.9, "n_p": 1}),
+        ("credit.settings", "{gamma: 0.9, omega: 2}", {"gamma": 0.9, "omega": 2}),
         ("rollout.branching.options.sibling_penalty", "0.2", {"sibling_penalty": 0.2}),
     ],
 )
@@ -90,7 +90,7 @@ def test_override_is_read_as_its_setting_wants_it(name: str, text: str, value: o
         ("policy.kv_heads", "3", "policy.kv_heads must divide policy.heads"),
         ("rollout.branching.rule", "none", "rollout.forks must be 0 with rollout.branching.rule none"),
         ("rollout.forks", "0", "rollout.branching.rule topk_entropy has no effect with rollout.forks 0"),
-        ("run.shards", "17", "run.shards must be at most rollout.tasks"),
+        ("run.shards", "25", "run.shards must be at most rollout.tasks"),
         ("run.workers", "3", "run.workers must be at most run.shards"),
         ("optimizer.mini_batches", "99", "optimizer.mini_batches must be at most rollout.tasks"),
         ("env.eval_split", "valid", "has no split 'valid'; did you mean"),

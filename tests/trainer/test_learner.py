@@ -5,7 +5,7 @@ import torch
 from token_trees import tiny_model
 
 from trainer.config import OptimizerConfig
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, DivergedError
 from trainer.learner import Learner, learning_rate
 from trainer.shared_parameters import SharedParameters
 
@@ -82,3 +82,14 @@ def test_a_restored_learner_goes_on(tmp_path: Path) -> None:
 def test_another_models_tensors_are_refused(tmp_path: Path, tensors: dict[str, torch.Tensor]) -> None:
     with pytest.raises(CheckpointError, match="does not fit this model"):
         learner(tmp_path / "p")[0].restore(tensors, 0)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path, number: float) -> None:
+    ours, shared = learner(tmp_path / "p")
+    before = shared.weights_P.clone()
+    shared.gradients_SP[1, 3] = number
+    with pytest.raises(DivergedError, match=r"the gradient of iteration 7 is not finite; .*optimizer\.lr"):
+        ours.step(7, 1.0)
+    assert torch.equal(shared.weights_P, before)
+    assert ours.version == 0

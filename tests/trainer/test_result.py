@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from words_world import SETTINGS  # noqa: F401
 
 from trainer.config import Config
 from trainer.errors import RunFolderError

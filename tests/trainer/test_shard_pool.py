@@ -89,7 +89,7 @@ def test_what_a_shard_raises_is_raised_here(pool: ShardPool) -> None:
 def test_a_process_that_ends_is_an_error_at_once(pool: ShardPool) -> None:
     """Although the other one would take for ever."""
     started = time.monotonic()
-    with pytest.raises(WorkerError, match=r"the process of shards 1, 3 ended with exit code 3; its last lines: first line | last line"):
+    with pytest.raises(WorkerError, match=r"the process of shards 1, 3 ended with exit code 3; its last lines: first line \| last line"):
         pool.call("fail", [("sleep",), ("exit",), ("sleep",), ("sleep",), ("sleep",)])
     processes = [psutil.Process(worker.process.pid) for worker in pool._workers if worker.process.is_alive()]
     pool.close(0.1)

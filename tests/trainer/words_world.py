@@ -51,6 +51,7 @@ SETTINGS = {
     "run.shards": "2",
     "run.workers": "1",
     "run.iterations": "2",
+    "run.checkpoint_every": "1",
 }
 """The smallest run in which everything happens: two shards of unequal size, forks, two optimizer steps an iteration."""
 
