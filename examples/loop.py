@@ -1,11 +1,14 @@
 """The whole loop in one file and one process: what `branchwise train household` does, for a reader.
 
-    .venv/bin/python examples/loop.py --iterations 20 --seed 0
+    .venv/bin/python examples/loop.py --policy runs/household-seed0/policies/000000     from the start that `make demo` made
+    .venv/bin/python examples/loop.py --iterations 20 --seed 0                          from nothing, with a short warm start
 
 In the order of `train`: a household, demonstrations of it, a small transformer that imitates them, then iterations of
 trees -> advantages -> gradient -> weights, with the share of held-out tasks that it solves before and after.
 
 What was simplified, and where the full version is:
+- The warm start is short, a few minutes on one core, and leaves a weak policy: copying names out of the context is learned late. More
+  `--steps` make it stronger; `--policy` leaves it out (trainer/warm_start.py does it in several processes and keeps the result).
 - One kind of task out of six, in rooms of layouts that the policy knows (`branchwise train` measures on unknown ones).
 - One process and one model object. The run cuts its work into shards over processes that share the weights (trainer/shard.py).
 - Trees are forgotten after they were learned from. The run puts them on disk first, so that they can be replayed (tree_rollout/trace.py).

@@ -27,7 +27,7 @@ from trainer.progress import Figure, Progress
 from trainer.run_folder import RunFolder
 from trainer.run_state import RunState
 
-WIDTH = 112
+WIDTH = 104
 """Columns of the terminal in the pictures."""
 DEMO = ["$ make demo", ".venv/bin/branchwise train household"]
 
@@ -57,7 +57,7 @@ class Clock:
 
 
 def draw_progress(record: Record, console: Console, until: int) -> None:
-    """Print what the screen shows after iteration `until`: what stays of the stages before, then the live picture."""
+    """Print what the screen shows after iteration `until`: the last lines of the stages that the record knows, then the live picture."""
     clock = Clock()
     # The record says what happened; lines that stay are printed here as `Progress` does in a terminal.
     progress = Progress(Console(file=io.StringIO(), force_terminal=True), clock=clock)
@@ -67,7 +67,7 @@ def draw_progress(record: Record, console: Console, until: int) -> None:
         steps = record.warm_start["steps"]
         progress.stage("warm start", total=steps)
         clock.seconds += 60 * record.warm_start["minutes"]
-        progress.update(steps, loss=record.warm_start["final_loss"], tokens=record.warm_start["tokens"])
+        progress.update(steps, loss=record.warm_start["final_loss"], imitated_tokens=record.warm_start["tokens"])
         console.print(Text(progress.line()), soft_wrap=True)
     evaluations = {entry.iteration: entry for entry in record.state.evaluations}
     pause = record.state.seconds.get("evaluation", 0.0) / max(1, len(evaluations))

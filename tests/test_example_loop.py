@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from agents import save_policy
 from tree_rollout.sampler_settings import SamplerSettings
 
 PATH = Path(__file__).parents[1] / "examples" / "loop.py"
@@ -47,6 +48,14 @@ def test_it_runs_and_its_seed_decides_everything(loop: ModuleType, capsys: pytes
     assert outputs[0] == outputs[1]
     assert torch.equal(ends[0], ends[1])
     assert not torch.equal(ends[0], ends[2])
+
+
+def test_it_can_start_from_a_policy_folder(loop: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = loop.build(loop.record_demonstrations(12, seed=0), seed=0)
+    save_policy(start.model, start.tokenizer, tmp_path / "policy")
+    policy, _, _ = loop.train(loop.parse([*SMALL, "--iterations", "0", "--policy", str(tmp_path / "policy")]))
+    assert torch.equal(weights(policy), weights(start))
+    assert "warm start" not in capsys.readouterr().out
 
 
 def test_it_learns_from_forked_trees(loop: ModuleType) -> None:

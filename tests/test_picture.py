@@ -34,7 +34,8 @@ def measured(solved: int) -> Measurement:
 def record(path: Path) -> RunFolder:
     """A run of three iterations: 60 of 200 tasks at the start, 140 at the end."""
     folder = RunFolder(path)
-    folder.prepare(load_config("household", None, {"run.iterations": "3"}), resume=False)
+    path.mkdir()
+    folder.config.write_text(load_config("household", None, {"run.iterations": "3"}).model_dump_json())
     marks = {0: (60, 80), 2: (111, 120), 3: (140, 150)}
     evaluations = [
         Evaluation(number, 5000 * number, {"sampled": measured(sampled), "greedy": measured(greedy)})

@@ -83,7 +83,8 @@ class RunFolder:
     def prepare(self, config: Config, resume: bool) -> None:
         """Write the configuration of a new run, or check that the run in the folder can go on with it."""
         if not self.config.is_file():
-            strange = [entry for entry in self.path.iterdir() if not entry.name.startswith(f".{self.config.name}")]
+            entries = self.path.iterdir() if self.path.is_dir() else ()
+            strange = [entry for entry in entries if not entry.name.startswith(f".{self.config.name}")]
             if strange:
                 raise RunFolderError(f"{self.path} holds other files and no run; choose an empty folder with --out DIR")
             if resume:
@@ -127,6 +128,7 @@ class RunFolder:
     def _write(self, config: Config) -> None:
         draft = self.path / f".{self.config.name}.draft"
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
             draft.write_text(json.dumps({"format": FORMAT, **config.model_dump(mode="json")}, indent=2) + "\n", encoding="utf-8")
             os.replace(draft, self.config)
         except OSError as error:

@@ -45,9 +45,20 @@ class StopRequest:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Inside, stop signals wait until the end of the block; a program that is started inside never gets any, unless it asks for them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    """Inside, stop signals wait until the end of the block; a program that is started inside never gets any, unless it asks for them.
+
+    Blocking alone would not do: where other threads run, one of them takes the signal, and the main thread's handler is called.
+    """
+    held: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, lambda number, frame: held.append(number)) for number in STOP_SIGNALS}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in held:
+            signal.raise_signal(number)

@@ -1,4 +1,5 @@
 import errno
+import io
 import json
 import os
 from pathlib import Path
@@ -56,7 +57,7 @@ def test_the_start_is_no_part_of_the_mean_of_the_last(won: tuple[int, ...], mean
 
 
 def test_the_outcome_is_told_with_what_to_type_next(tmp_path: Path) -> None:
-    console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console = Console(width=160, record=True, file=io.StringIO())
     state = state_of(2, 8)
     state.evaluations[-1].modes["sampled"].by_type["cool"] = Proportion(0, 0)
     print_outcome(console, Config(benchmark="household"), RunFolder(tmp_path), state)

@@ -37,12 +37,24 @@ def test_in_another_thread_it_leaves_signals_alone() -> None:
     assert seen == [(False, before)]
 
 
-def test_held_signals_come_later() -> None:
+@pytest.mark.parametrize("threads", [0, 1])
+def test_held_signals_come_later(threads: int) -> None:
+    """Also where another thread could take them."""
+    done = threading.Event()
+    others = [threading.Thread(target=done.wait) for _ in range(threads)]
+    for thread in others:
+        thread.start()
     with StopRequest() as stop:
         with signals_held():
             os.kill(os.getpid(), signal.SIGINT)
+            done.wait(0.05)
             assert not stop.requested
         assert stop.requested
+        with pytest.raises(KeyboardInterrupt), signals_held():
+            os.kill(os.getpid(), signal.SIGTERM)
+    done.set()
+    for thread in others:
+        thread.join()
 
 
 def test_a_program_started_while_they_are_held_never_gets_any() -> None:

@@ -88,9 +88,9 @@ def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console
 
 def _ask(env: "TextEnv", console: "Console") -> str | None:
     """The next action that a person typed; None at the end of input or for an empty line. What came through a pipe is echoed."""
-    from envs import AbilityError
-
     from rich.text import Text
+
+    from envs import AbilityError
 
     while True:
         try:
