@@ -201,6 +201,15 @@ def test_impatience_gives_up_after_so_many_receptacles(patience):
     assert usual == 0, "patience that is never exhausted is no flaw"
 
 
+def test_a_halving_expert_stops_after_the_first_of_two_objects():
+    for house in houses(30, (TaskType.TWO,)):
+        turns, commands = solve(house, house.start(), Flaws(halves=True))
+        assert turns is None and commands[-1] == IDLE
+        assert sum(command.startswith("move ") for command in commands) == 1
+    for house in houses(30, (TaskType.PLACE,)):
+        assert solve(house, house.start(), Flaws(halves=True)) == solve(house, house.start()), "one object is no flaw's business"
+
+
 def test_a_flawed_expert_idles_and_never_acts_at_random():
     house = furnish(TaskType.HEAT, "mug", "countertop", {"mug 1": "sinkbasin 1"})
     _, commands = solve(house, house.start(), Flaws(forgets=frozenset(["heat"])), turns=20)
@@ -211,12 +220,13 @@ def test_a_flawed_expert_idles_and_never_acts_at_random():
 
 
 def test_habits_are_drawn_from_the_generator_at_their_rates():
-    rates = FlawRates(listed_search=0.2, unlikely_search=0.3, forget=0.6, give_up=0.35)
+    rates = FlawRates(listed_search=0.2, unlikely_search=0.3, forget=0.6, give_up=0.35, halve=0.45)
     rng = np.random.default_rng(0)
     drawn = [rates.draw(rng) for _ in range(3000)]
     assert np.isclose(np.mean([flaws.search == "unlikely" for flaws in drawn]), 0.3, atol=0.03)
     assert np.isclose(np.mean([flaws.search == "listed" for flaws in drawn]), 0.2, atol=0.03)
     assert np.isclose(np.mean([flaws.patience is not None for flaws in drawn]), 0.35, atol=0.03)
+    assert np.isclose(np.mean([flaws.halves for flaws in drawn]), 0.45, atol=0.03)
     for verb in ("clean", "heat", "cool"):
         assert np.isclose(np.mean([verb in flaws.forgets for flaws in drawn]), 0.6, atol=0.03)
     assert {flaws.patience for flaws in drawn} == {None, 2, 3, 4}

@@ -41,6 +41,7 @@ def test_max_new_tokens_and_temperature_reach_the_engine():
     report = grow(range(5), by, max_new_tokens=2, temperature=0.7)
     assert {(request.max_tokens, request.temperature) for batch in by.batches for request in batch} == {(2, 0.7)}
     assert max(int(turn.mask_T.sum()) for tree in report.trees for turn in tree.turns) == 2
+    assert report.cut_turns > 0 and grow(range(5), engine(), max_new_tokens=100).cut_turns == 0
 
 
 def test_roots_forks_branching_and_its_options_bite():
