@@ -10,10 +10,10 @@ _FLAG = re.compile(r"--([A-Za-z_]\w*(?:\.[\w-]+)+)(?:=(.*))?", re.DOTALL)
 
 # What the first names is chosen together with the second: another choice in a later layer drops the earlier layers' companions.
 _COMPANIONS = {
-    "env.id": "env.kwargs",
-    "credit.method": "credit.settings",
-    "rollout.branching.rule": "rollout.branching.options",
-    "policy.path": "policy",
+    "env.id": ("env.kwargs", "warmstart.habits"),
+    "credit.method": ("credit.settings",),
+    "rollout.branching.rule": ("rollout.branching.options",),
+    "policy.path": ("policy",),
 }
 
 
@@ -64,10 +64,11 @@ def nest(values: Mapping[str, Any]) -> dict[str, Any]:
 def lay_over(base: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with `layer` on top, table by table; where `layer` chooses another method, the base's settings of the old one go."""
     kept = dict(base)
-    for chooser, companion in _COMPANIONS.items():
+    for chooser, companions in _COMPANIONS.items():
         chosen = lookup(layer, chooser)
         if chosen is not None and chosen != lookup(base, chooser):
-            kept = _without(kept, companion.split("."))
+            for companion in companions:
+                kept = _without(kept, companion.split("."))
     return _merge(kept, layer)
 
 

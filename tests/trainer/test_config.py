@@ -178,6 +178,12 @@ def test_another_method_drops_the_settings_of_the_old_one(tmp_path: Path) -> Non
     assert (changed.credit.method, changed.credit.settings) == ("gigpo", {"gamma": 0.9})
 
 
+def test_another_environment_drops_the_habits_of_the_old_one_s_demonstrator() -> None:
+    base = {"env": {"id": "a/A-v0", "kwargs": {"size": 3}}, "warmstart": {"steps": 5, "habits": {"forget": 0.5}}}
+    assert lay_over(base, {"env": {"id": "b/B-v0"}}) == {"env": {"id": "b/B-v0"}, "warmstart": {"steps": 5}}
+    assert lay_over(base, {"env": {"id": "a/A-v0"}}) == base
+
+
 def test_lay_over_leaves_its_arguments_alone() -> None:
     base = {"credit": {"method": "rtmc", "settings": {"n_p": 3}}, "policy": {"layers": 2}}
     merged = lay_over(base, {"credit": {"method": "grpo"}, "policy": {"path": "x"}})
