@@ -17,6 +17,9 @@ from trainer.shard_pool import ShardPool, workers
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 
+MOST_TASKS = 1_000_000
+"""As for the setting `evaluation.tasks`."""
+
 
 def evaluate_run(
     folder: RunFolder, *, split: str | None, tasks: int | None, seed: int | None, iteration: int | None, console: Console
@@ -26,6 +29,8 @@ def evaluate_run(
     None takes the run's own evaluation split, number of tasks and seed, and its last policy.
     """
     torch.set_num_threads(1)
+    if tasks is not None and tasks > MOST_TASKS:
+        raise UsageError(f"--tasks {tasks} is more than {MOST_TASKS:,}, the most that one evaluation takes")
     if tasks == 0:
         raise UsageError("--tasks 0 measures nothing; name at least 1 task, or leave it out for the run's own number")
     config = folder.read_config()

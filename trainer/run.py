@@ -100,7 +100,8 @@ class _Training:
             opened = RunRecords.resumed(folder, config, self._state.iteration, self._progress)
         with ExitStack() as stack:
             records = stack.enter_context(opened)
-            if checkpoint is None or self._state.iteration < config.run.iterations:
+            finished = checkpoint is not None and self._state.iteration >= config.run.iterations
+            if not finished or self._state.iteration not in folder.policies():
                 self._session = stack.enter_context(self._started(checkpoint))
                 self._learner = Learner(self._session.model, self._session.shared, config.optimizer)
                 self._go_on(records, checkpoint)
@@ -109,6 +110,8 @@ class _Training:
     def _go_on(self, records: RunRecords, checkpoint: Checkpoint | None) -> None:
         if checkpoint is not None:
             self._learner.restore(checkpoint.tensors, self._state.version)
+            if self._state.iteration not in self._folder.policies():
+                self._save()
         else:
             self._stop.check()
             self._progress.stage("measuring the start", total=1)

@@ -196,7 +196,7 @@ def _key(config: Config) -> str:
     env = config.env.model_dump(mode="json", exclude={"eval_split"})
     rest: dict[str, Any] = {"shards": config.run.shards, "format": _FORMAT}
     policy = config.policy.model_dump(mode="json")
-    if config.policy.path is not None and (folder := Path(config.policy.path)).is_dir():
+    if config.policy.path is not None and ((folder := Path(config.policy.path)) / "config.json").is_file():
         policy["path"] = folder_digest(folder)
     return config_hash(env, policy, config.warmstart, rest)[:16]
 

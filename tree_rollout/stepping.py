@@ -1,7 +1,9 @@
 """What an environment answers is checked before it is recorded; anything but a proper answer in time is an exception here."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from envs.text_env import TextEnv
@@ -43,13 +45,20 @@ def restore(env: TextEnv, snapshot: Any, state: str) -> None:
 
 def step(env: TextEnv, action: str) -> StepResult:
     """Step within `env.step_deadline_s`; raises `DeadlineExceededError`, `EnvContractError`, or what the environment raises."""
-    observation, reward, terminated, truncated, info = call_within(lambda: env.step(action), env.step_deadline_s)
-    reward = float(reward)
-    if not math.isfinite(reward):
-        raise EnvContractError(f"step() gave the reward {reward}; a reward is a finite number")
+    try:
+        answer: Any = call_within(lambda: env.step(action), env.step_deadline_s)
+    except SystemExit as fault:
+        raise EnvContractError(f"step() ended the program with sys.exit({fault.code!r}); raise another exception instead") from fault
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        raise EnvContractError("step() must give five values: observation, reward, terminated, truncated, info")
+    observation, reward, terminated, truncated, info = answer
+    if not isinstance(reward, Real) or not math.isfinite(reward):
+        raise EnvContractError(f"step() gave the reward {reward!r}; a reward is a finite number")
+    if not isinstance(info, Mapping):
+        raise EnvContractError(f"step() gave info of type {type(info).__name__}; it must be a dict")
     return StepResult(
         observation=_text(observation, "step", "observation"),
-        reward=reward,
+        reward=float(reward),
         terminated=bool(terminated),
         truncated=bool(truncated),
         valid=bool(info.get("valid", True)),

@@ -447,3 +447,12 @@ def test_the_last_lines_of_a_process_that_ended_are_told(tmp_path: Path) -> None
     ended = command(command_of(tmp_path / "run", run__workers=2, env__kwargs__fault="exit"))
     assert ended.code == 2
     assert "ended with exit code 7; its last lines: no words left | good bye" in ended.err
+
+
+def test_a_finished_run_writes_its_last_policy_again_where_it_is_missing(finished: RunFolder, tmp_path: Path) -> None:
+    shutil.copytree(finished.path, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    shutil.rmtree(folder.policy(2))
+    run(folder.path, resume=True)
+    assert folder.policies()[-1] == 2
+    assert weights(folder) == weights(finished)

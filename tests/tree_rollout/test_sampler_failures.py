@@ -1,14 +1,17 @@
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from counter_world import CounterEnv
 from sampler_world import Fault, Maker, RandomWorld, engine, frozen, grow, settings, spin, tasks, template, tokenizer
 
 from agents.engine import Sample, SampleRequest
 from envs.errors import AbilityError
 from tree_rollout.errors import EngineAnswerError
 from tree_rollout.sampler import Sampler
+from tree_rollout.stepping import EnvContractError, step
 from tree_rollout.stop_reason import StopReason
 
 
@@ -151,3 +154,27 @@ def test_an_engine_that_holds_other_tokens_than_recorded_is_found_out():
     by.generate = retokenise
     with pytest.raises(EngineAnswerError, match=r"holds \d+ tokens of a rollout that has"):
         grow([0], by)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (("seen", "1", False, False, {}), "a reward is a finite number"),
+        (("seen", 1.0, False, False, None), "info of type NoneType"),
+        (("seen", 1.0, False, {}), "must give five values"),
+    ],
+)
+def test_a_wrong_answer_is_named(answer: tuple, said: str):
+    env = CounterEnv()
+    env.reset(seed=0)
+    env.step = lambda action: answer  # type: ignore[method-assign]
+    with pytest.raises(EnvContractError, match=said):
+        step(env, "up")
+
+
+def test_a_step_that_ends_the_program_ends_its_rollout_alone():
+    env = CounterEnv()
+    env.reset(seed=0)
+    env.step = lambda action: sys.exit(0)  # type: ignore[method-assign]
+    with pytest.raises(EnvContractError, match=r"sys\.exit\(0\)"):
+        step(env, "up")
