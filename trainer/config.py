@@ -29,6 +29,10 @@ class EnvConfig(Section):
     max_turns: int = Field(default=30, ge=1, le=10_000)
     """Turns after which an episode is cut."""
 
+    def arguments(self, split: str) -> dict[str, JsonValue]:
+        """What the environment is made with for the tasks of a split."""
+        return {"split": split, "max_turns": self.max_turns, **self.kwargs}
+
 
 class PolicyConfig(Section):
     """The policy's network: built from these sizes, or read from a folder."""

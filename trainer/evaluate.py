@@ -86,7 +86,7 @@ def held_out_tasks(config: Config, split: str | None = None, count: int | None =
     """The fixed tasks of the evaluation split (or another one)."""
     evaluation, env = config.evaluation, config.env
     first = evaluation.seed if seed is None else seed
-    arguments = {"split": split or env.eval_split, "max_turns": env.max_turns, **env.kwargs}
+    arguments = env.arguments(split or env.eval_split)
     return [Task(env.id, first + number, arguments) for number in range(evaluation.tasks if count is None else count)]
 
 

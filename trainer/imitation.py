@@ -29,7 +29,7 @@ class Imitation:
         self._shard = shard
         self._tokens = max(1, settings.tokens_per_step // shards)
         encoder = DemonstrationEncoder(tokenizer, settings.observation_weight)
-        world = envs.make(env.id, split=env.train_split, max_turns=env.max_turns, **env.kwargs)
+        world = envs.make(env.id, **env.arguments(env.train_split))
         self._episodes: list[Demonstration] = []
         for episode in range(shard, settings.episodes, shards):
             rng = np.random.default_rng([settings.seed, 1, episode])

@@ -126,7 +126,7 @@ def iteration_tasks(config: Config, number: int) -> list[Task]:
     """The tasks of an iteration: a function of the run's seed and the iteration alone."""
     env, count = config.env, config.rollout.tasks
     rng = np.random.default_rng([config.run.seed, 3, number])
-    arguments = {"split": env.train_split, "max_turns": env.max_turns, **env.kwargs}
+    arguments = env.arguments(env.train_split)
     seeds: dict[int, None] = {}
     while len(seeds) < count:
         seeds[int(rng.integers(2**31))] = None

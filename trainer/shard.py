@@ -133,6 +133,5 @@ class Shard:
         if self._engine is None:
             self._engine = TransformersEngine(self._model, self._template.stop_ids, max_length=self._config.policy.max_length, rows=_ROWS)
         self._engine.version = version
-        decode = self._tokenizer.decode
-        with Sampler(self._engine, envs.make, self._template, lambda ids: decode(ids), settings) as sampler:
+        with Sampler(self._engine, envs.make, self._template, self._tokenizer.decode, settings) as sampler:
             return sampler.sample(tasks, run_seed=seed, iteration=iteration)

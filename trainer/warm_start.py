@@ -129,7 +129,7 @@ class WarmStart:
 
     def _texts(self, progress: Progress) -> Iterator[str]:
         env, settings = self._config.env, self._config.warmstart
-        world = envs.make(env.id, split=env.train_split, max_turns=env.max_turns, **env.kwargs)
+        world = envs.make(env.id, **env.arguments(env.train_split))
         for episode in range(_TOKENIZER_EPISODES):
             rng = np.random.default_rng([settings.seed, 0, episode])
             for turn in demonstrate(world, demonstration_seed(settings.seed, episode), rng, dict(settings.habits), settings.noise):
