@@ -1,25 +1,33 @@
-"""Advantage estimators: the rollouts of one task in, one number per turn out; numpy only, no model, no environment, no I/O."""
+"""Advantage estimators: the rollouts of tasks in, one number per turn out; numpy only, no model, no environment, no I/O."""
 
+import credit.builtin  # noqa: F401  (fills the table)
+from credit.batch import Batch, Weighting
 from credit.errors import CreditError, EstimatorError, GroupError, LoneRolloutError, SettingError, UnknownMethodError
-from credit.estimate import Estimator, estimate, methods, register_estimator, settings_for
-from credit.group import Group, Weighting
+from credit.estimate import advantages, estimate, estimate_batch
+from credit.registry import Estimator, Family, Method, methods, needs, register_estimator, resolve, settings_for
 from credit.settings import Settings
 from credit.turn import Turn
 
 __all__ = [
+    "Batch",
     "CreditError",
     "Estimator",
     "EstimatorError",
-    "Group",
+    "Family",
     "GroupError",
     "LoneRolloutError",
+    "Method",
     "SettingError",
     "Settings",
     "Turn",
     "UnknownMethodError",
     "Weighting",
+    "advantages",
     "estimate",
+    "estimate_batch",
     "methods",
+    "needs",
     "register_estimator",
+    "resolve",
     "settings_for",
 ]

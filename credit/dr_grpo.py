@@ -5,7 +5,7 @@ Source: Liu et al., Understanding R1-Zero-Like Training (arXiv 2503.20783). The 
 
 from dataclasses import dataclass
 
-from credit.group import Group
+from credit.batch import Batch
 from credit.grpo import centred
 from credit.moments import FloatArray
 from credit.settings import Settings
@@ -16,6 +16,6 @@ class DrGrpoSettings(Settings):
     """No settings."""
 
 
-def dr_grpo(group: Group, settings: DrGrpoSettings) -> FloatArray:
+def dr_grpo(batch: Batch, settings: DrGrpoSettings) -> FloatArray:
     """Advantage of each row, shape (O,)."""
-    return centred(group)[group.rollout_O]
+    return centred(batch)[batch.rollout_O]

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from credit.errors import GroupError
-from credit.group import Group
+from credit.batch import Batch
 from credit.grpo import EPS
 from credit.moments import FloatArray, IntArray, centre, dense, deviation
 from credit.settings import Settings, choice, flag, number
@@ -34,20 +34,19 @@ class GigpoSettings(Settings):
     """None: equal states only. A number: string states at least this similar (difflib ratio) share a cell; see `similar_states`."""
 
 
-def gigpo(group: Group, settings: GigpoSettings) -> FloatArray:
+def gigpo(batch: Batch, settings: GigpoSettings) -> FloatArray:
     """Advantage of each row, shape (O,)."""
-    cell_O = dense(group.state_O if settings.similarity is None else similar_states(group, settings.similarity)[group.state_O])
-    step_O = _normalised(group.returns(settings.gamma), group.weight_O, cell_O, group.return_errors(settings.gamma), settings.mode)
-    nodes_K = np.bincount(cell_O[group.nodes.first_N])
-    return _episodes(group, settings) + settings.omega * np.where(nodes_K[cell_O] == 1, 0.0, step_O)
+    cell_O = dense(batch.state_O if settings.similarity is None else similar_states(batch, settings.similarity)[batch.state_O])
+    step_O = _normalised(batch.returns(settings.gamma), batch.weight_O, cell_O, batch.return_errors(settings.gamma), settings.mode)
+    nodes_K = np.bincount(cell_O[batch.nodes.first_N])
+    return _episodes(batch, settings) + settings.omega * np.where(nodes_K[cell_O] == 1, 0.0, step_O)
 
 
-def _episodes(group: Group, settings: GigpoSettings) -> FloatArray:
+def _episodes(batch: Batch, settings: GigpoSettings) -> FloatArray:
     """A_E of each row, shape (O,)."""
-    rows = group.rollout_O if settings.count_turns else np.arange(group.rollouts)
-    whole = np.zeros(len(rows), dtype=np.int64)
-    values = _normalised(group.outcome_R[rows], group.weight_R[rows], whole, group.error_R[rows], settings.mode)
-    return values if settings.count_turns else values[group.rollout_O]
+    rows = batch.rollout_O if settings.count_turns else np.arange(batch.rollouts)
+    values = _normalised(batch.outcome_R[rows], batch.weight_R[rows], batch.task_R[rows], batch.error_R[rows], settings.mode)
+    return values if settings.count_turns else values[batch.rollout_O]
 
 
 def _normalised(values_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, error_X: FloatArray, mode: str) -> FloatArray:
@@ -55,27 +54,33 @@ def _normalised(values_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, 
     return centred_X if mode == "mean" else centred_X / (deviation(centred_X, weights_X, cells_X, 1)[cells_X] + EPS)
 
 
-def similar_states(group: Group, threshold: float) -> IntArray:
-    """A cell for each distinct state, shape (len(group.states),): the first whose founder is at least `threshold` similar, else a new one.
+def similar_states(batch: Batch, threshold: float) -> IntArray:
+    """A cell for each state of each task, shape (len(batch.states),): the first whose founder is at least `threshold` similar, else a new one.
 
-    States are taken in sorted order, so that the cells do not depend on the order of the rollouts.
+    States are taken in sorted order within their task, so that the cells do not depend on the order of the rollouts.
     """
-    for state in group.states:
+    for state in batch.states:
         if not isinstance(state, str):
             raise GroupError(
                 f"similarity compares text, but state {state!r} is a {type(state).__name__}; give string states or similarity=None"
             )
-    founders: list[str] = []
-    cell_of: dict[str, int] = {}
-    matcher = SequenceMatcher(autojunk=False)
-    for state in sorted({str(group.states[code]) for code in set(group.state_O.tolist())}):
-        # SequenceMatcher keeps its work on the second sequence, so that stays fixed while the founders pass by.
-        matcher.set_seq2(state)
-        cell_of[state] = next((cell for cell, founder in enumerate(founders) if _similar(matcher, founder, threshold)), len(founders))
-        if cell_of[state] == len(founders):
-            founders.append(state)
     # States that no turn starts from have no row, so their cell is never looked up.
-    return np.array([cell_of.get(str(state), 0) for state in group.states], dtype=np.int64)
+    cell_S = np.zeros(len(batch.states), dtype=np.int64)
+    found = 0
+    for task in range(batch.tasks):
+        codes = np.unique(batch.state_O[batch.task_O == task])
+        text = {code: str(batch.states[code]) for code in codes.tolist()}
+        founders: list[str] = []
+        matcher = SequenceMatcher(autojunk=False)
+        for code in sorted(text, key=text.__getitem__):
+            # SequenceMatcher keeps its work on the second sequence, so that stays fixed while the founders pass by.
+            matcher.set_seq2(text[code])
+            cell = next((cell for cell, founder in enumerate(founders) if _similar(matcher, founder, threshold)), len(founders))
+            if cell == len(founders):
+                founders.append(text[code])
+            cell_S[code] = found + cell
+        found += len(founders)
+    return cell_S
 
 
 def _similar(matcher: SequenceMatcher[str], founder: str, threshold: float) -> bool:

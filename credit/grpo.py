@@ -5,7 +5,7 @@ Source: Shao et al., DeepSeekMath (arXiv 2402.03300), outcome supervision.
 
 from dataclasses import dataclass
 
-from credit.group import Group
+from credit.batch import Batch
 from credit.moments import FloatArray, centre, deviation
 from credit.settings import Settings, flag, integer, number
 
@@ -27,17 +27,17 @@ class GrpoSettings(Settings):
             self.refuse("normalise=False", "ddof", "eps")
 
 
-def grpo(group: Group, settings: GrpoSettings) -> FloatArray:
+def grpo(batch: Batch, settings: GrpoSettings) -> FloatArray:
     """Advantage of each row, shape (O,)."""
-    return standardised(group, settings.ddof, settings.eps)[group.rollout_O] if settings.normalise else centred(group)[group.rollout_O]
+    return standardised(batch, settings.ddof, settings.eps)[batch.rollout_O] if settings.normalise else centred(batch)[batch.rollout_O]
 
 
-def centred(group: Group) -> FloatArray:
+def centred(batch: Batch) -> FloatArray:
     """Outcome minus the group's weighted mean outcome, shape (R,)."""
-    return centre(group.outcome_R, group.weight_R, group.whole_R, group.error_R)
+    return centre(batch.outcome_R, batch.weight_R, batch.task_R, batch.error_R)
 
 
-def standardised(group: Group, ddof: int, eps: float = EPS) -> FloatArray:
+def standardised(batch: Batch, ddof: int, eps: float = EPS) -> FloatArray:
     """Centred outcome over the weighted standard deviation plus `eps`, shape (R,)."""
-    centred_R = centred(group)
-    return centred_R / (deviation(centred_R, group.weight_R, group.whole_R, ddof)[group.whole_R] + eps)
+    centred_R = centred(batch)
+    return centred_R / (deviation(centred_R, batch.weight_R, batch.task_R, ddof)[batch.task_R] + eps)

@@ -13,6 +13,9 @@ IntArray = npt.NDArray[np.int64]
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 """Relative difference between two sums of the same rewards that counts as rounding: each term and the sum are off by half a bit."""
 
+_SPARSE = 16
+"""Codes up to this many times the number of rows are counted; where they reach further, they are sorted."""
+
 
 def sums(cells_X: IntArray, values_X: FloatArray) -> FloatArray:
     """Sum of the values of each cell, shape (K,)."""
@@ -57,5 +60,16 @@ def dense(*columns: IntArray) -> IntArray:
     """One dense code per row, shape (X,), that is equal exactly where all the non-negative integer columns are equal."""
     codes_X = columns[0]
     for column_X in columns[1:]:
-        codes_X = np.unique(codes_X * (int(column_X.max(initial=0)) + 1) + column_X, return_inverse=True)[1]
-    return codes_X if len(columns) > 1 else np.unique(codes_X, return_inverse=True)[1]
+        codes_X = _ranked(codes_X * (int(column_X.max(initial=0)) + 1) + column_X)
+    return codes_X if len(columns) > 1 else _ranked(codes_X)
+
+
+def _ranked(codes_X: IntArray) -> IntArray:
+    """The rank of each code among the distinct ones, shape (X,)."""
+    span = int(codes_X.max(initial=-1)) + 1
+    if span > _SPARSE * len(codes_X):
+        return np.unique(codes_X, return_inverse=True)[1]
+    # Counting which codes occur is linear, where sorting is not.
+    seen = np.zeros(span, dtype=np.int64)
+    seen[codes_X] = 1
+    return (np.cumsum(seen) - 1)[codes_X]

@@ -1,8 +1,13 @@
-"""Input is read once, into columns with one row per turn of each rollout; whatever is not well formed is named by rollout and turn."""
+"""Input is read once, into columns with one row per turn of each rollout; whatever is not well formed is named by rollout and turn.
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+Codes of states are never equal for two tasks, so that nothing an estimator groups by state can reach across tasks.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from itertools import chain
+from itertools import chain, count
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,60 +19,76 @@ from credit.turn import Turn
 MAX_REWARD = 1e100
 """Rewards are at most this large in size, so that no sum and no square over a group can overflow."""
 
+Rollouts = Iterable[Iterable[Turn | Mapping[str, Any]]]
+
 _FIELDS = {field.name for field in fields(Turn)}
 _REQUIRED = {field.name for field in fields(Turn) if field.default is MISSING}
+OPTIONAL = frozenset({"entropy", "value", "next_value", "teacher_logprob_gap", "cited", "information_gain", "anchor", "truncated"})
+"""Fields of a turn that are one number, read where a method needs them."""
+MAY_LACK = {"next_value": 0.0}
+"""What stands for a field that a turn may leave out even where the method reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The turns of all rollouts, one rollout after the other, in the order given; one row each (axis O)."""
 
-    lengths: list[int]
-    """Number of turns of each rollout, rollouts without turns included."""
+    lengths: list[list[int]]
+    """Number of turns of each rollout of each task, rollouts without turns included."""
     states: list[Hashable]
-    """The distinct states, in order of first appearance (before or after a turn); `state_O` and `next_state_O` index them."""
+    """The distinct states of each task, in order of first appearance (before or after a turn); `state_O` and `next_state_O` index them."""
     state_O: IntArray
     next_state_O: IntArray
     action_O: IntArray
     reward_O: FloatArray
-    nodes: list[int | None]
+    node_O: IntArray
+    """Equal for rows of one node and for no others."""
+    rewards: Mapping[str, FloatArray]
+    """Parts of the rewards by name, each shape (O,)."""
+    extra: Mapping[str, FloatArray]
+    """The optional fields that were asked for, each shape (O,)."""
 
     def place(self, row: int) -> str:
         """Where a row stands in the input, for a message."""
         return _place(self.lengths, row)
 
 
-def read_rollouts(rollouts: Iterable[Iterable[Turn | Mapping[str, Any]]]) -> Columns:
-    """Columns of the rollouts of one task; raises `GroupError` where a turn is not well formed."""
-    if isinstance(rollouts, Turn | Mapping | str | bytes) or not isinstance(rollouts, Iterable):
-        raise GroupError(f"rollouts is a {type(rollouts).__name__}; give a sequence of rollouts, each a sequence of turns")
-    turns_R = [_turns(rollout, index) for index, rollout in enumerate(rollouts)]
-    turns = list(chain.from_iterable(turns_R))
-    lengths = [len(rollout) for rollout in turns_R]
-    states, next_states = [turn.state for turn in turns], [turn.next_state for turn in turns]
-    actions, nodes = [turn.action for turn in turns], [turn.node for turn in turns]
-    _check_nodes(nodes, lengths)
-    state_codes, action_codes = _codes("state", [*states, *next_states]), _codes("action", actions)
+def read_tasks(tasks: Iterable[Rollouts], needs: frozenset[str] = frozenset(), parts: bool = False) -> Columns:
+    """Columns of the rollouts of several tasks; `needs` names optional fields, `parts` reads `Turn.rewards`. Raises `GroupError`."""
+    turns_TR = [_rollouts(rollouts) for rollouts in tasks]
+    lengths = [[len(rollout) for rollout in rollouts] for rollouts in turns_TR]
+    turns = list(chain.from_iterable(chain.from_iterable(turns_TR)))
+    place = lambda row: _place(lengths, row)  # noqa: E731
+    states, state_O, next_state_O = _state_codes(turns, lengths)
     return Columns(
         lengths=lengths,
-        states=list(state_codes),
-        state_O=_coded(states, state_codes),
-        next_state_O=_coded(next_states, state_codes),
-        action_O=_coded(actions, action_codes),
-        reward_O=_rewards([turn.reward for turn in turns], lengths),
-        nodes=nodes,
+        states=states,
+        state_O=state_O,
+        next_state_O=next_state_O,
+        action_O=_coded("action", [turn.action for turn in turns], _counting()),
+        reward_O=_numbers("reward", [turn.reward for turn in turns], place, MAX_REWARD),
+        node_O=_node_codes([turn.node for turn in turns], lengths),
+        rewards=_parts(turns, place) if parts else {},
+        extra={name: _optional(name, turns, place) for name in sorted(needs)},
     )
+
+
+def _rollouts(rollouts: object) -> list[list[Turn]]:
+    if isinstance(rollouts, Turn | Mapping | str | bytes) or not isinstance(rollouts, Iterable):
+        raise GroupError(f"rollouts is a {type(rollouts).__name__}; give a sequence of rollouts, each a sequence of turns")
+    return [_turns(rollout, index) for index, rollout in enumerate(rollouts)]
 
 
 def _turns(rollout: object, index: int) -> list[Turn]:
     if isinstance(rollout, Turn | Mapping | str | bytes) or not isinstance(rollout, Iterable):
         raise GroupError(f"rollout {index} is a {type(rollout).__name__}; a rollout is a sequence of turns")
-    return [turn if type(turn) is Turn else _turn(turn, f"turn {t} of rollout {index}") for t, turn in enumerate(rollout)]
+    turns = list(rollout)
+    if set(map(type, turns)) <= {Turn}:
+        return turns
+    return [turn if isinstance(turn, Turn) else _turn(turn, f"turn {t} of rollout {index}") for t, turn in enumerate(turns)]
 
 
 def _turn(turn: object, place: str) -> Turn:
-    if isinstance(turn, Turn):
-        return turn
     if not isinstance(turn, Mapping):
         raise GroupError(f"{place} is a {type(turn).__name__}; give a credit.Turn or a mapping with {', '.join(sorted(_REQUIRED))}")
     unknown = [name for name in turn if name not in _FIELDS]
@@ -75,47 +96,101 @@ def _turn(turn: object, place: str) -> Turn:
         raise GroupError(f"{place} has an unknown field {unknown[0]!r}; {nearest(unknown[0], _FIELDS)}")
     missing = sorted(_REQUIRED - turn.keys())
     if missing:
-        raise GroupError(f"{place} lacks {', '.join(missing)}; a turn has {', '.join(sorted(_REQUIRED))} and may have a node")
+        others = ", ".join(sorted(_FIELDS - _REQUIRED))
+        raise GroupError(f"{place} lacks {', '.join(missing)}; a turn has {', '.join(sorted(_REQUIRED))} and may have {others}")
     return Turn(**turn)
 
 
-def _codes(field: str, values: Sequence[Hashable]) -> dict[Hashable, int]:
+def _counting(start: int = 0) -> defaultdict[Hashable, int]:
+    """A dictionary that numbers its keys in the order in which they are first asked for."""
+    return defaultdict(count(start).__next__)
+
+
+def _coded(field: str, values: Sequence[Hashable], codes: Mapping[Hashable, int]) -> IntArray:
     try:
-        return {value: code for code, value in enumerate(dict.fromkeys(values))}
+        return np.fromiter(map(codes.__getitem__, values), np.int64, len(values))
     except TypeError as error:
         raise GroupError(f"a turn's {field} cannot be a dictionary key ({error}); give a string or another hashable signature") from error
 
 
-def _coded(values: Sequence[Hashable], codes: dict[Hashable, int]) -> IntArray:
-    return np.fromiter(map(codes.__getitem__, values), np.int64, len(values))
+def _state_codes(turns: list[Turn], lengths: list[list[int]]) -> tuple[list[Hashable], IntArray, IntArray]:
+    """The distinct states of each task, and the codes before and after each turn."""
+    states: list[Hashable] = []
+    before, after = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for start, end in _spans(lengths):
+        codes = _counting(len(states))
+        before.append(_coded("state", [turn.state for turn in turns[start:end]], codes))
+        after.append(_coded("next_state", [turn.next_state for turn in turns[start:end]], codes))
+        states += codes
+    return states, np.concatenate(before), np.concatenate(after)
 
 
-def _rewards(rewards: list[Any], lengths: list[int]) -> FloatArray:
-    plain = set(map(type, rewards)) <= {float}
-    wrong = [] if plain else [row for row, reward in enumerate(rewards) if not _is_number(reward)]
+def _spans(lengths: list[list[int]]) -> Iterator[tuple[int, int]]:
+    """First and last + 1 row of each task."""
+    end = 0
+    for task in lengths:
+        start, end = end, end + sum(task)
+        yield start, end
+
+
+def _numbers(field: str, values: list[Any], place: Callable[[int], str], limit: float) -> FloatArray:
+    plain = set(map(type, values)) <= {float}
+    wrong = [] if plain else [row for row, value in enumerate(values) if not _is_number(value, limit)]
     if not wrong:
-        reward_O = np.array(rewards, dtype=np.float64)
-        wrong = np.flatnonzero(~(np.abs(reward_O) <= MAX_REWARD)).tolist()
+        number_O = np.array(values, dtype=np.float64)
+        wrong = np.flatnonzero(~(np.abs(number_O) <= limit)).tolist()
         if not wrong:
-            return reward_O
-    given, place = rewards[wrong[0]], _place(lengths, wrong[0])
-    raise GroupError(f"{place} has reward {given!r}; a reward is a finite number of at most {MAX_REWARD:g} in size")
+            return number_O
+    kind = f"a {field} is a finite number of at most {limit:g} in size"
+    raise GroupError(f"{place(wrong[0])} has {field} {values[wrong[0]]!r}; {kind}")
 
 
-def _is_number(reward: object) -> bool:
+def _is_number(value: object, limit: float) -> bool:
     # An integer may be too large for a float; one that is too large for a reward is told apart here, before the conversion.
-    return isinstance(reward, float | np.floating | np.bool_ | np.integer) or (isinstance(reward, int) and abs(reward) <= MAX_REWARD)
+    return isinstance(value, float | np.floating | np.bool_ | np.integer) or (isinstance(value, int) and abs(value) <= limit)
 
 
-def _check_nodes(nodes: list[Any], lengths: list[int]) -> None:
-    if set(map(type, nodes)) <= {int, type(None)}:
-        return
-    for row, node in enumerate(nodes):
-        if node is not None and (isinstance(node, bool) or not isinstance(node, int | np.integer)):
-            raise GroupError(f"{_place(lengths, row)} has node {node!r}; a node is an integer, or None for a turn of its own")
+def _optional(name: str, turns: list[Turn], place: Callable[[int], str]) -> FloatArray:
+    values = list(map(attrgetter(name), turns))
+    if name in MAY_LACK:
+        values = [MAY_LACK[name] if value is None else value for value in values]
+    elif None in values:
+        raise GroupError(f"{place(values.index(None))} has no {name}, which this method needs on every turn; set `{name}`")
+    return _numbers(name, values, place, MAX_REWARD)
 
 
-def _place(lengths: list[int], row: int) -> str:
-    ends = np.cumsum(lengths)
+def _parts(turns: list[Turn], place: Callable[[int], str]) -> dict[str, FloatArray]:
+    """Each named reward of every turn; a name that a turn does not have is 0 there."""
+    for row, turn in enumerate(turns):
+        if not isinstance(turn.rewards, Mapping):
+            raise GroupError(f"{place(row)} has rewards {turn.rewards!r}; this needs a mapping from names to numbers on every turn")
+    names = sorted({name for turn in turns if turn.rewards for name in turn.rewards}, key=str)
+    return {name: _numbers(f"rewards[{name!r}]", [(turn.rewards or {}).get(name, 0.0) for turn in turns], place, MAX_REWARD) for name in names}
+
+
+def _node_codes(nodes: list[Any], lengths: list[list[int]]) -> IntArray:
+    kinds = set(map(type, nodes))
+    if kinds <= {type(None)}:
+        return np.arange(len(nodes))
+    if not kinds <= {int, type(None)}:
+        for row, node in enumerate(nodes):
+            if node is not None and (isinstance(node, bool) or not isinstance(node, int | np.integer)):
+                raise GroupError(f"{_place(lengths, row)} has node {node!r}; a node is an integer, or None for a turn of its own")
+    node_O = np.empty(len(nodes), dtype=np.int64)
+    fresh = count()
+    for start, end in _spans(lengths):
+        codes: defaultdict[Hashable, int] = defaultdict(fresh.__next__)
+        own = nodes[start:end] if type(None) not in kinds else [(row,) if node is None else node for row, node in enumerate(nodes[start:end])]
+        node_O[start:end] = np.fromiter(map(codes.__getitem__, own), np.int64, end - start)
+    return node_O
+
+
+def _place(lengths: list[list[int]], row: int) -> str:
+    ends = np.cumsum(list(chain.from_iterable(lengths)))
     rollout = int(np.searchsorted(ends, row, side="right"))
-    return f"turn {row - int(ends[rollout]) + lengths[rollout]} of rollout {rollout}"
+    turn = row - int(ends[rollout - 1] if rollout else 0)
+    for task, own in enumerate(lengths):
+        if rollout < len(own):
+            return f"turn {turn} of rollout {rollout}" + (f" of task {task}" if len(lengths) > 1 else "")
+        rollout -= len(own)
+    raise IndexError(row)

@@ -6,9 +6,11 @@ Source: Ahmadian et al., Back to Basics (arXiv 2402.14740).
 
 from dataclasses import dataclass
 
-from credit.group import Group
+import numpy as np
+
+from credit.batch import Batch
 from credit.grpo import centred
-from credit.moments import FloatArray
+from credit.moments import FloatArray, sums
 from credit.settings import Settings
 
 
@@ -17,12 +19,14 @@ class RlooSettings(Settings):
     """No settings."""
 
 
-def rloo(group: Group, settings: RlooSettings) -> FloatArray:
+def rloo(batch: Batch, settings: RlooSettings) -> FloatArray:
     """Advantage of each row, shape (O,)."""
-    return left_out(group)[group.rollout_O]
+    return left_out(batch)[batch.rollout_O]
 
 
-def left_out(group: Group) -> FloatArray:
+def left_out(batch: Batch) -> FloatArray:
     """Outcome minus the weighted mean outcome of the other rollouts, shape (R,); the group has at least two rollouts."""
-    total = group.weight_R.sum()
-    return total / (total - group.weight_R) * centred(group)
+    total_R = sums(batch.task_R, batch.weight_R)[batch.task_R]
+    # A task with one rollout has nothing else to be compared with: its centred outcome is 0.
+    others_R = np.where(total_R > batch.weight_R, total_R - batch.weight_R, 1.0)
+    return total_R / others_R * centred(batch)

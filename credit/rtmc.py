@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credit.group import Group
+from credit.batch import Batch
 from credit.moments import FloatArray, centre, dense, deviation, sums
 from credit.settings import Settings, flag, number
 
@@ -27,30 +27,31 @@ class RtmcSettings(Settings):
     """Divide by the population standard deviation of the group's advantages over turns, without centring; without spread: 0."""
 
 
-def rtmc(group: Group, settings: RtmcSettings) -> FloatArray:
+def rtmc(batch: Batch, settings: RtmcSettings) -> FloatArray:
     """Advantage of each row, shape (O,). Axes: _F first visits, _P pairs (s,a), _S states."""
-    pair_O, state_O = dense(group.state_O, group.action_O), dense(group.state_O)
-    first_F = np.unique(dense(group.rollout_O, pair_O), return_index=True)[1]
-    pair_F, weight_F = pair_O[first_F], group.weight_O[first_F]
+    pair_O, state_O = dense(batch.state_O, batch.action_O), dense(batch.state_O)
+    first_F = np.unique(dense(batch.rollout_O, pair_O), return_index=True)[1]
+    pair_F, weight_F = pair_O[first_F], batch.weight_O[first_F]
     state_P = np.empty(int(pair_O.max()) + 1, dtype=np.int64)
     state_P[pair_O] = state_O
-    # Values are taken relative to one outcome: A does not depend on a common offset, and a large one would cost digits.
-    offset = group.outcome_R[0]
-    prior = np.average(group.outcome_R - offset, weights=group.weight_R)
+    # Values are taken relative to one outcome of the task: A does not depend on a common offset, and a large one would cost digits.
+    offset_T = batch.offset_T
+    prior_T = sums(batch.task_R, batch.weight_R * (batch.outcome_R - offset_T[batch.task_R])) / sums(batch.task_R, batch.weight_R)
+    task_P = np.empty_like(state_P)
+    task_P[pair_O] = batch.task_O
     visits_P = sums(pair_F, weight_F)
-    q_P = sums(pair_F, weight_F * (group.returns(settings.gamma)[first_F] - offset)) / visits_P
+    q_P = sums(pair_F, weight_F * (batch.returns(settings.gamma) - offset_T[batch.task_O])[first_F]) / visits_P
     # The same A in two parts, each exactly 0 where it should be: Q - V among the actions of a state, and V - V', the state's shrinkage.
     contrast_P = centre(q_P, visits_P, state_P, np.zeros(len(q_P)))
     visits_S = sums(state_P, visits_P)
     shrink_P = (settings.n_p / (visits_S + settings.n_p))[state_P]
-    advantage_O = (contrast_P + shrink_P * (q_P - contrast_P - prior))[pair_O]
-    return _scaled(group, advantage_O) if settings.normalise else advantage_O
+    advantage_O = (contrast_P + shrink_P * (q_P - contrast_P - prior_T[task_P]))[pair_O]
+    return _scaled(batch, advantage_O) if settings.normalise else advantage_O
 
 
-def _scaled(group: Group, advantage_O: FloatArray) -> FloatArray:
+def _scaled(batch: Batch, advantage_O: FloatArray) -> FloatArray:
     """Over the population standard deviation of the advantages; 0 where they spread no further than rounding."""
-    whole_O = np.zeros(len(advantage_O), dtype=np.int64)
-    error_O = np.full(len(advantage_O), group.return_errors(1.0).max())
-    centred_O = centre(advantage_O, group.weight_O, whole_O, error_O)
-    std = float(deviation(centred_O, group.weight_O, whole_O, 0)[0])
-    return advantage_O / std if std > 0 else np.zeros(len(advantage_O))
+    task_O = batch.task_O
+    centred_O = centre(advantage_O, batch.weight_O, task_O, batch.return_errors(1.0))
+    std_O = deviation(centred_O, batch.weight_O, task_O, 0)[task_O]
+    return np.divide(advantage_O, std_O, out=np.zeros(len(advantage_O)), where=std_O > 0)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from credit.group import Group
+from credit.batch import Batch
 from credit.grpo import standardised
 from credit.moments import FloatArray, IntArray, dense, sums
 from credit.rloo import left_out
@@ -33,19 +33,19 @@ class SaltSettings(Settings):
             self.refuse("base='rloo'", "ddof")
 
 
-def salt(group: Group, settings: SaltSettings) -> FloatArray:
+def salt(batch: Batch, settings: SaltSettings) -> FloatArray:
     """Advantage of each row, shape (O,)."""
-    base_R = standardised(group, settings.ddof) if settings.base == "grpo" else left_out(group)
-    edge_O, weight_O = edges(group, settings.history), group.weight_O
-    mean_K = sums(edge_O, weight_O * base_R[group.rollout_O]) / sums(edge_O, weight_O)
+    base_R = standardised(batch, settings.ddof) if settings.base == "grpo" else left_out(batch)
+    edge_O, weight_O = edges(batch, settings.history), batch.weight_O
+    mean_K = sums(edge_O, weight_O * base_R[batch.rollout_O]) / sums(edge_O, weight_O)
     return mean_K[edge_O]
 
 
-def edges(group: Group, history: int) -> IntArray:
+def edges(batch: Batch, history: int) -> IntArray:
     """Dense code of the merged edge that each row belongs to, shape (O,)."""
-    transition_O = dense(group.state_O, group.action_O, group.next_state_O)
+    transition_O = dense(batch.state_O, batch.action_O, batch.next_state_O)
     edge_O = transition_O
-    for back in range(1, min(history, int(group.position_O.max())) + 1):
-        earlier_O = np.where(group.position_O >= back, np.roll(transition_O, back) + 1, 0)
+    for back in range(1, min(history, int(batch.position_O.max())) + 1):
+        earlier_O = np.where(batch.position_O >= back, np.roll(transition_O, back) + 1, 0)
         edge_O = dense(edge_O, earlier_O)
     return edge_O

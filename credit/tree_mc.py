@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credit.group import Group
+from credit.batch import Batch
 from credit.grpo import centred
 from credit.moments import FloatArray, centre, dense
 from credit.settings import Settings, number
@@ -25,13 +25,13 @@ class TreeMcSettings(Settings):
     """Weight of the outcome, centred over the group, that is added to every turn."""
 
 
-def tree_mc(group: Group, settings: TreeMcSettings) -> FloatArray:
+def tree_mc(batch: Batch, settings: TreeMcSettings) -> FloatArray:
     """Advantage of each row, shape (O,), before rows of one node are averaged.
 
     V(after) is the weighted mean of the returns below, so r + gamma V(after) is the mean return of the node's rows, and centring the
     returns over the rows that follow the same node subtracts V(before).
     """
-    before_O = group.nodes.parent_N[group.nodes.of_O] + 1
-    siblings_O = np.bincount(group.nodes.parent_N + 1)[before_O]
-    contrast_O = centre(group.returns(settings.gamma), group.weight_O, dense(before_O), group.return_errors(settings.gamma))
-    return np.where(siblings_O == 1, 0.0, contrast_O) + settings.group_weight * centred(group)[group.rollout_O]
+    place_O = dense(batch.before_O)
+    siblings_O = np.bincount(place_O[batch.nodes.first_N])[place_O]
+    contrast_O = centre(batch.returns(settings.gamma), batch.weight_O, place_O, batch.return_errors(settings.gamma))
+    return np.where(siblings_O == 1, 0.0, contrast_O) + settings.group_weight * centred(batch)[batch.rollout_O]

@@ -11,7 +11,7 @@ from credit import (
     CreditError,
     Estimator,
     EstimatorError,
-    Group,
+    Batch,
     GroupError,
     LoneRolloutError,
     SettingError,
@@ -252,8 +252,8 @@ def test_settings_and_turns_cannot_be_changed():
 
 @pytest.fixture
 def own_table(monkeypatch):
-    """Registrations of one test do not reach the next. (The package's attribute `estimate` is the function, not the module.)"""
-    module = importlib.import_module("credit.estimate")
+    """Registrations of one test do not reach the next."""
+    module = importlib.import_module("credit.registry")
     monkeypatch.setattr(module, "_TABLE", dict(module._TABLE))
 
 
@@ -264,7 +264,7 @@ class PowerSettings(Settings):
 
 @pytest.mark.usefixtures("own_table")
 def test_registering_an_estimator():
-    def signed_power(group: Group, settings: PowerSettings) -> np.ndarray:
+    def signed_power(group: Batch, settings: PowerSettings) -> np.ndarray:
         return group.outcome_R[group.rollout_O] ** settings.power
 
     register_estimator("signed_power", Estimator(PowerSettings, signed_power, "outcome to a power"))

@@ -8,7 +8,7 @@ from math import lcm
 import numpy as np
 import pytest
 
-from credit import Group, GroupError, Turn, estimate, methods
+from credit import Batch, GroupError, Turn, estimate, methods
 
 FLAT_SAME = [("grpo", {"ddof": 0}), ("dr_grpo", {}), ("salt", {"ddof": 0}), ("salt", {"ddof": 0, "history": 2}), ("gigpo", {})]
 FLAT_SAME += [("gigpo", {"count_turns": True}), ("rtmc", {"n_p": 0}), ("rtmc", {"n_p": 0, "normalise": True})]
@@ -52,10 +52,10 @@ def path_weights(rollouts: list[list[Turn]]) -> list[Fraction]:
 @pytest.mark.parametrize("seed", range(5))
 def test_path_weights_of_one_first_turn_add_up_to_one(seed):
     rollouts = random_tree(seed)
-    group = Group.read(rollouts)
+    group = Batch.read([rollouts])
     np.testing.assert_allclose(group.weight_R, [float(weight) for weight in path_weights(rollouts)], rtol=1e-12)
     assert group.weight_R.sum() == pytest.approx(3)
-    assert set(Group.read(rollouts, "leaf").weight_R) == {1.0}
+    assert set(Batch.read([rollouts], "leaf").weight_R) == {1.0}
 
 
 @pytest.mark.parametrize("weighting", ["path", "leaf"])
@@ -182,8 +182,8 @@ X, Y = Turn("s", "x", "m", 0.0, node=1), Turn("m", "y", "e", 1.0, node=2)
         ([[X, Y], [replace(X, state="t"), replace(Y, node=3)]], "has another state"),
         ([[X, Y], [replace(X, next_state="t"), replace(Y, node=3)]], "has another next_state"),
         ([[X, Y], [replace(X, node=3), Y]], "turn 1 of rollout 1 comes after another turn"),
-        ([[X, Y], [X, Y]], "both end at node 2"),
-        ([[X, Y], [X]], "turn 0 of rollout 1 ends its rollout at node 1, where another rollout goes on"),
+        ([[X, Y], [X, Y]], "both end at the same node"),
+        ([[X, Y], [X]], "turn 0 of rollout 1 ends its rollout at a node where another rollout goes on"),
         ([[X, replace(X, reward=0.0)], [Y]], "comes after another turn"),
     ],
 )

@@ -1,0 +1,29 @@
+"""A method may build on another: its *base* is named like any method, with or without settings, and checked when it is named.
+
+A base is a name ("salt") or a mapping with the name and settings ({"method": "salt", "history": 1}).
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from credit.registry import Method, resolve
+from credit.settings import Rule
+
+
+def base_method(base: str | Mapping[str, Any]) -> Method:
+    """The method that a base names; raises `UnknownMethodError` or `SettingError`."""
+    if isinstance(base, Mapping):
+        settings = dict(base)
+        return resolve(settings.pop("method", None), settings)
+    return resolve(base, {})
+
+
+def base(default: str) -> Any:
+    """A field for a base method."""
+
+    def accepts(value: Any) -> bool:
+        base_method(value)
+        return True
+
+    return field(default=default, metadata={"rule": Rule(accepts, "the name of a method, or a mapping with method and its settings")})
