@@ -16,10 +16,11 @@ from typing import Literal
 
 import numpy as np
 
-from credit.errors import GroupError, nearest
+from credit.errors import GroupError, SettingError, nearest
 from credit.moments import ROUNDING, FloatArray, IntArray, sums
 from credit.nodes import Nodes, read_nodes
-from credit.reader import Columns, Rollouts, read_tasks
+from credit.reader import MAX_REWARD, Columns, Rollouts, read_tasks
+from credit.reward_weights import checked_weight
 
 Weighting = Literal["path", "leaf"]
 
@@ -62,7 +63,9 @@ class Batch:
     """What each rollout counts in means, deviations and values."""
     weighting: Weighting
     rewards: Mapping[str, FloatArray]
-    """Named parts of the rewards, each shape (O,), already times their weights; empty unless `reward_weights` were given or needed."""
+    """Named parts of the rewards as the environment paid them, each shape (O,); empty unless `reward_weights` were given or needed."""
+    reward_weights: Mapping[str, float]
+    """The weight of each named part, as given; 1 where none were given."""
     extra: Mapping[str, FloatArray]
     """Optional fields of `credit.Turn` that the method reads, each shape (O,)."""
 
@@ -95,8 +98,8 @@ class Batch:
         rollout_O = np.repeat(np.arange(len(lengths_R)), lengths_R)
         position_O = np.arange(len(rollout_O)) - starts_R[rollout_O]
         nodes = read_nodes(columns, position_O, starts_R + lengths_R - 1)
-        rewards = _weighted(columns.rewards, reward_weights)
-        reward_O = columns.reward_O if reward_weights is None else sum(rewards.values(), np.zeros(len(rollout_O)))
+        weights = _checked(reward_weights, columns.rewards)
+        reward_O = columns.reward_O if reward_weights is None else _weighted(columns, weights)
         return cls(
             lengths=columns.lengths,
             states=columns.states,
@@ -114,7 +117,8 @@ class Batch:
             size_R=rounded_once(np.abs(reward_O), starts_R),
             weight_R=_path_weights(nodes, starts_R) if weighting == "path" else np.ones(len(starts_R)),
             weighting=weighting,
-            rewards=rewards,
+            rewards=columns.rewards,
+            reward_weights=weights,
             extra=columns.extra,
         )
 
@@ -218,17 +222,30 @@ def rounded_once(values_O: FloatArray, starts_R: IntArray) -> FloatArray:
     return sum_R
 
 
-def _weighted(rewards: Mapping[str, FloatArray], weights: Mapping[str, float] | None) -> dict[str, FloatArray]:
-    """The parts of the rewards times their weights; without weights, as they are."""
+def _checked(weights: Mapping[str, float] | None, rewards: Mapping[str, FloatArray]) -> dict[str, float]:
+    """The weight of each named part of the rewards."""
     if weights is None:
-        return dict(rewards)
+        return dict.fromkeys(rewards, 1.0)
+    if not isinstance(weights, Mapping):
+        raise SettingError(
+            f"reward_weights is a {type(weights).__name__}; give a mapping from names to numbers, or what RewardWeights.at(step) returns"
+        )
     for name in weights:
         if name not in rewards and rewards:
             raise GroupError(f"reward_weights names {name!r}, which no turn has; {nearest(name, rewards)}")
     for name in rewards:
         if name not in weights:
             raise GroupError(f"turns have a reward {name!r} without a weight; add it to reward_weights, with 0 to leave it out")
-    return {name: weights[name] * rewards[name] for name in rewards}
+    return {name: checked_weight(name, weights[name]) for name in rewards}
+
+
+def _weighted(columns: Columns, weights: Mapping[str, float]) -> FloatArray:
+    """The weighted sum of the parts of each row's reward, shape (O,)."""
+    reward_O = sum((weights[name] * part_O for name, part_O in columns.rewards.items()), np.zeros(len(columns.reward_O)))
+    wrong = np.flatnonzero(~(np.abs(reward_O) <= MAX_REWARD))
+    if wrong.size:
+        raise GroupError(f"{columns.place(int(wrong[0]))} has a weighted reward above {MAX_REWARD:g} in size; give smaller reward_weights")
+    return reward_O
 
 
 def _path_weights(nodes: Nodes, starts_R: IntArray) -> FloatArray:

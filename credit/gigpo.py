@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from credit.errors import GroupError
 from credit.batch import Batch
+from credit.errors import GroupError
 from credit.grpo import EPS
 from credit.moments import FloatArray, IntArray, centre, dense, deviation
 from credit.settings import Settings, choice, flag, number
@@ -55,7 +55,7 @@ def _normalised(values_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, 
 
 
 def similar_states(batch: Batch, threshold: float) -> IntArray:
-    """A cell for each state of each task, shape (len(batch.states),): the first whose founder is at least `threshold` similar, else a new one.
+    """Cell of each state, shape (len(batch.states),): the first of its task whose founder is at least `threshold` similar, else a new one.
 
     States are taken in sorted order within their task, so that the cells do not depend on the order of the rollouts.
     """

@@ -3,17 +3,17 @@
 Codes of states are never equal for two tasks, so that nothing an estimator groups by state can reach across tasks.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
-from itertools import chain, count
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from credit.errors import GroupError, nearest
-from credit.moments import FloatArray, IntArray
+from credit.moments import FloatArray, IntArray, dense
+from credit.state_codes import StateCodes, firsts
 from credit.turn import Turn
 
 MAX_REWARD = 1e100
@@ -21,6 +21,7 @@ MAX_REWARD = 1e100
 
 Rollouts = Iterable[Iterable[Turn | Mapping[str, Any]]]
 
+_NO_SEQUENCE = (Turn, Mapping, str, bytes)
 _FIELDS = {field.name for field in fields(Turn)}
 _REQUIRED = {field.name for field in fields(Turn) if field.default is MISSING}
 OPTIONAL = frozenset({"entropy", "value", "next_value", "teacher_logprob_gap", "cited", "information_gain", "anchor", "truncated"})
@@ -55,34 +56,48 @@ class Columns:
 
 def read_tasks(tasks: Iterable[Rollouts], needs: frozenset[str] = frozenset(), parts: bool = False) -> Columns:
     """Columns of the rollouts of several tasks; `needs` names optional fields, `parts` reads `Turn.rewards`. Raises `GroupError`."""
-    turns_TR = [_rollouts(rollouts) for rollouts in tasks]
-    lengths = [[len(rollout) for rollout in rollouts] for rollouts in turns_TR]
-    turns = list(chain.from_iterable(chain.from_iterable(turns_TR)))
+    lengths: list[list[int]] = []
+    states, actions, actions_seen = StateCodes(), [np.zeros(0, np.int64)], {}
+    rewards, nodes = [], []
+    optional: dict[str, list[Any]] = {name: [] for name in (*sorted(needs), *(["rewards"] if parts else []))}
+    for rollouts in tasks:
+        # Task by task, so that a turn is looked at while the processor has it at hand.
+        turns_R = _rollouts(rollouts)
+        lengths.append(list(map(len, turns_R)))
+        turns = list(chain.from_iterable(turns_R))
+        states.add([turn.state for turn in turns], [turn.next_state for turn in turns], lengths[-1])
+        actions.append(firsts("action", [turn.action for turn in turns], actions_seen, len(rewards)))
+        rewards += [turn.reward for turn in turns]
+        nodes += [turn.node for turn in turns]
+        for name, values in optional.items():
+            values += map(attrgetter(name), turns)
     place = lambda row: _place(lengths, row)  # noqa: E731
-    states, state_O, next_state_O = _state_codes(turns, lengths)
+    state_O, next_state_O = states.codes()
     return Columns(
         lengths=lengths,
-        states=states,
+        states=states.states,
         state_O=state_O,
         next_state_O=next_state_O,
-        action_O=_coded("action", [turn.action for turn in turns], _counting()),
-        reward_O=_numbers("reward", [turn.reward for turn in turns], place, MAX_REWARD),
-        node_O=_node_codes([turn.node for turn in turns], lengths),
-        rewards=_parts(turns, place) if parts else {},
-        extra={name: _optional(name, turns, place) for name in sorted(needs)},
+        action_O=dense(np.concatenate(actions)),
+        reward_O=_numbers("reward", rewards, place, MAX_REWARD),
+        node_O=_node_codes(nodes, lengths),
+        rewards=_parts(optional["rewards"], place) if parts else {},
+        extra={name: _optional(name, optional[name], place) for name in sorted(needs)},
     )
 
 
 def _rollouts(rollouts: object) -> list[list[Turn]]:
-    if isinstance(rollouts, Turn | Mapping | str | bytes) or not isinstance(rollouts, Iterable):
+    if not isinstance(rollouts, Iterable) or isinstance(rollouts, _NO_SEQUENCE):
         raise GroupError(f"rollouts is a {type(rollouts).__name__}; give a sequence of rollouts, each a sequence of turns")
     return [_turns(rollout, index) for index, rollout in enumerate(rollouts)]
 
 
 def _turns(rollout: object, index: int) -> list[Turn]:
-    if isinstance(rollout, Turn | Mapping | str | bytes) or not isinstance(rollout, Iterable):
-        raise GroupError(f"rollout {index} is a {type(rollout).__name__}; a rollout is a sequence of turns")
-    turns = list(rollout)
+    turns: Any = rollout
+    if type(rollout) is not list:
+        if not isinstance(rollout, Iterable) or isinstance(rollout, _NO_SEQUENCE):
+            raise GroupError(f"rollout {index} is a {type(rollout).__name__}; a rollout is a sequence of turns")
+        turns = list(rollout)
     if set(map(type, turns)) <= {Turn}:
         return turns
     return [turn if isinstance(turn, Turn) else _turn(turn, f"turn {t} of rollout {index}") for t, turn in enumerate(turns)]
@@ -101,30 +116,6 @@ def _turn(turn: object, place: str) -> Turn:
     return Turn(**turn)
 
 
-def _counting(start: int = 0) -> defaultdict[Hashable, int]:
-    """A dictionary that numbers its keys in the order in which they are first asked for."""
-    return defaultdict(count(start).__next__)
-
-
-def _coded(field: str, values: Sequence[Hashable], codes: Mapping[Hashable, int]) -> IntArray:
-    try:
-        return np.fromiter(map(codes.__getitem__, values), np.int64, len(values))
-    except TypeError as error:
-        raise GroupError(f"a turn's {field} cannot be a dictionary key ({error}); give a string or another hashable signature") from error
-
-
-def _state_codes(turns: list[Turn], lengths: list[list[int]]) -> tuple[list[Hashable], IntArray, IntArray]:
-    """The distinct states of each task, and the codes before and after each turn."""
-    states: list[Hashable] = []
-    before, after = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for start, end in _spans(lengths):
-        codes = _counting(len(states))
-        before.append(_coded("state", [turn.state for turn in turns[start:end]], codes))
-        after.append(_coded("next_state", [turn.next_state for turn in turns[start:end]], codes))
-        states += codes
-    return states, np.concatenate(before), np.concatenate(after)
-
-
 def _spans(lengths: list[list[int]]) -> Iterator[tuple[int, int]]:
     """First and last + 1 row of each task."""
     end = 0
@@ -134,15 +125,23 @@ def _spans(lengths: list[list[int]]) -> Iterator[tuple[int, int]]:
 
 
 def _numbers(field: str, values: list[Any], place: Callable[[int], str], limit: float) -> FloatArray:
-    plain = set(map(type, values)) <= {float}
-    wrong = [] if plain else [row for row, value in enumerate(values) if not _is_number(value, limit)]
+    number_O = _as_numbers(values)
+    if number_O is not None and (np.abs(number_O) <= limit).all():
+        return number_O
+    wrong = [row for row, value in enumerate(values) if not (_is_number(value, limit) and abs(value) <= limit)]
     if not wrong:
-        number_O = np.array(values, dtype=np.float64)
-        wrong = np.flatnonzero(~(np.abs(number_O) <= limit)).tolist()
-        if not wrong:
-            return number_O
+        return np.array(values, dtype=np.float64)
     kind = f"a {field} is a finite number of at most {limit:g} in size"
     raise GroupError(f"{place(wrong[0])} has {field} {values[wrong[0]]!r}; {kind}")
+
+
+def _as_numbers(values: list[Any]) -> FloatArray | None:
+    """The values as an array, shape (O,), where NumPy finds that all are real numbers; None where one may be anything else."""
+    try:
+        found = np.array(values)
+    except (TypeError, ValueError):
+        return None
+    return found.astype(np.float64, copy=False) if found.dtype.kind in "fiub" and found.ndim == 1 else None
 
 
 def _is_number(value: object, limit: float) -> bool:
@@ -150,39 +149,41 @@ def _is_number(value: object, limit: float) -> bool:
     return isinstance(value, float | np.floating | np.bool_ | np.integer) or (isinstance(value, int) and abs(value) <= limit)
 
 
-def _optional(name: str, turns: list[Turn], place: Callable[[int], str]) -> FloatArray:
-    values = list(map(attrgetter(name), turns))
+def _optional(name: str, values: list[Any], place: Callable[[int], str]) -> FloatArray:
     if name in MAY_LACK:
         values = [MAY_LACK[name] if value is None else value for value in values]
-    elif None in values:
-        raise GroupError(f"{place(values.index(None))} has no {name}, which this method needs on every turn; set `{name}`")
-    return _numbers(name, values, place, MAX_REWARD)
+    try:
+        return _numbers(name, values, place, MAX_REWARD)
+    except GroupError:
+        if None in values:
+            raise GroupError(f"{place(values.index(None))} has no {name}, which this method needs on every turn; set `{name}`") from None
+        raise
 
 
-def _parts(turns: list[Turn], place: Callable[[int], str]) -> dict[str, FloatArray]:
+def _parts(parts: list[Any], place: Callable[[int], str]) -> dict[str, FloatArray]:
     """Each named reward of every turn; a name that a turn does not have is 0 there."""
-    for row, turn in enumerate(turns):
-        if not isinstance(turn.rewards, Mapping):
-            raise GroupError(f"{place(row)} has rewards {turn.rewards!r}; this needs a mapping from names to numbers on every turn")
-    names = sorted({name for turn in turns if turn.rewards for name in turn.rewards}, key=str)
-    return {name: _numbers(f"rewards[{name!r}]", [(turn.rewards or {}).get(name, 0.0) for turn in turns], place, MAX_REWARD) for name in names}
+    if not set(map(type, parts)) <= {dict}:
+        for row, part in enumerate(parts):
+            if not isinstance(part, Mapping):
+                raise GroupError(f"{place(row)} has rewards {part!r}; this needs a mapping from names to numbers on every turn")
+    names = sorted(set().union(*parts), key=str)
+    return {name: _numbers(f"rewards[{name!r}]", [part.get(name, 0.0) for part in parts], place, MAX_REWARD) for name in names}
 
 
 def _node_codes(nodes: list[Any], lengths: list[list[int]]) -> IntArray:
-    kinds = set(map(type, nodes))
-    if kinds <= {type(None)}:
+    alone = nodes.count(None)
+    if alone == len(nodes):
         return np.arange(len(nodes))
-    if not kinds <= {int, type(None)}:
+    if not set(map(type, nodes)) <= {int, type(None)}:
         for row, node in enumerate(nodes):
             if node is not None and (isinstance(node, bool) or not isinstance(node, int | np.integer)):
                 raise GroupError(f"{_place(lengths, row)} has node {node!r}; a node is an integer, or None for a turn of its own")
-    node_O = np.empty(len(nodes), dtype=np.int64)
-    fresh = count()
+    first_O = np.empty(len(nodes), dtype=np.int64)
     for start, end in _spans(lengths):
-        codes: defaultdict[Hashable, int] = defaultdict(fresh.__next__)
-        own = nodes[start:end] if type(None) not in kinds else [(row,) if node is None else node for row, node in enumerate(nodes[start:end])]
-        node_O[start:end] = np.fromiter(map(codes.__getitem__, own), np.int64, end - start)
-    return node_O
+        # A tuple is no integer, and so equals no other turn's node.
+        own = [(row,) if node is None else node for row, node in enumerate(nodes[start:end])] if alone else nodes[start:end]
+        first_O[start:end] = firsts("node", own, {}, start)
+    return dense(first_O)
 
 
 def _place(lengths: list[list[int]], row: int) -> str:

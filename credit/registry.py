@@ -43,8 +43,8 @@ class Estimator:
     """Whether a group of one rollout is allowed under these settings."""
     diagnostics: Callable[[Batch, Any], dict[str, float]] = _no_figures
     """Figures that say how the method fared on a batch (how many groups took a fallback, how far merges were trusted), by name."""
-    judges_turns: bool = False
-    """True where turns may be better or worse although all outcomes are equal; else such a group gets exactly 0."""
+    judges_turns: bool | Callable[[Any], bool] = False
+    """Whether turns may be better or worse although all outcomes are equal (under these settings); else such a group gets exactly 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,22 @@ class Method:
         """Whether a group of one rollout is allowed."""
         return self.estimator.lone(self.settings)
 
+    @property
+    def judges_turns(self) -> bool:
+        """Whether a group whose outcomes are all equal may receive advantages other than 0."""
+        judges = self.estimator.judges_turns
+        return judges(self.settings) if callable(judges) else judges
+
     def diagnostics(self, batch: Batch) -> dict[str, float]:
         """Figures that say how the method fares on a batch, by name."""
         return self.estimator.diagnostics(batch, self.settings) if len(batch.reward_O) else {}
 
     def advantages(self, batch: Batch) -> FloatArray:
-        """Advantage of each row, shape (O,): one number per node, 0 for unanimous groups, finite; raises `EstimatorError`."""
-        if not len(batch.reward_O) or (batch.unanimous_T.all() and not self.estimator.judges_turns):
+        """Advantage of each row, shape (O,): one number per node, finite, 0 for unanimous groups unless it judges turns.
+
+        Raises `EstimatorError` where the estimator breaks its contract.
+        """
+        if not len(batch.reward_O) or (batch.unanimous_T.all() and not self.judges_turns):
             return np.zeros(len(batch.reward_O))
         advantage_O = self.estimator.function(batch, self.settings)
         if advantage_O.shape != batch.reward_O.shape:
@@ -79,7 +88,7 @@ class Method:
                 f"estimator {self.name!r} returned shape {advantage_O.shape} for {len(batch.reward_O)} rows; return one number per row"
             )
         advantage_O = batch.per_node(advantage_O.astype(np.float64, copy=False))
-        if not self.estimator.judges_turns:
+        if not self.judges_turns:
             advantage_O = np.where(batch.unanimous_T[batch.task_O], 0.0, advantage_O)
         if not np.isfinite(advantage_O).all():
             raise EstimatorError(f"estimator {self.name!r} returned a number that is not finite; give smaller rewards or settings")

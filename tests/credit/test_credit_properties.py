@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from full_turns import filled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,27 @@ ALL = [(method, {}) for method in methods()]
 ALL += [("grpo", {"ddof": 0}), ("rtmc", {"normalise": True}), ("rtmc", {"n_p": 0}), ("salt", {"history": 2}), ("salt", {"base": "rloo"})]
 ALL += [("gigpo", {"mode": "mean_std"}), ("gigpo", {"count_turns": True}), ("gigpo", {"similarity": 0.6})]
 ALL += [("gigpo", {"mode": "mean_std", "count_turns": True}), ("tree_mc", {"group_weight": 1.0, "gamma": 0.9})]
+ALL += [(method, {"base": base}) for method in ("agent_opsd", "empg", "self_credit") for base in ("rtmc", "gae", "tree_mc")]
+ALL += [
+    ("mt_grpo", {"per_turn_index": True}),
+    ("mt_grpo", {"ddof": 0}),
+    ("igpo", {"mode": "separate"}),
+    ("igpo", {"gamma": 0.5, "ddof": 1}),
+]
+ALL += [("empg", {"base": {"method": "agent_opsd", "base": "dr_grpo"}, "zeta": 2.0}), ("gae", {"gamma": 0.9, "lam": 0.5})]
+ALL += [
+    ("hgpo", {"history": 3, "alpha": 0.5, "mode": "mean_std"}),
+    ("graft_graph", {"gamma": 1.0}),
+    ("graphgpo", {"omega": 0.5, "success": 1.0}),
+]
+ALL += [
+    ("treerl", {"divide": False}),
+    ("tree_grpo", {"ddof": 0}),
+    ("depthwise", {"ddof": 0, "least_std": 0.0}),
+    ("at2po", {"entropy": False}),
+]
+ALL += [("reinforce_pp", {"count_turns": True}), ("mc_grpo", {"drop_pivot": False}), ("gapo", {"share": 0.3, "normalise": False})]
+ALL += [("gdpo", {"ddof": 0}), ("mix", {"terms": {"grpo": 1.0, "gae": 0.5, "gdpo": -1.0}})]
 
 sizes = st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-12, -1e-12, 1e12, -1e12, 1e12 + 1, 3e5]) | st.floats(-1e12, 1e12, allow_subnormal=False)
 plain = st.sampled_from([0.0, 0.0, 1.0, -0.5])
@@ -27,14 +49,14 @@ def groups(draw, rewards=plain, least=2, shared=False):
     turn = st.builds(Turn, st.sampled_from("pqr"), st.sampled_from("ab"), st.sampled_from("pqr"), rewards)
     rollouts = draw(st.lists(st.lists(turn, min_size=1, max_size=5), min_size=least, max_size=6))
     if not shared:
-        return rollouts
+        return filled(rollouts)
     counter = iter(range(10_000))
     tree = [[replace(turn, node=next(counter)) for turn in rollout] for rollout in rollouts]
     for index in range(1, len(tree)):
         source = tree[draw(st.integers(0, index - 1))]
         cut = draw(st.integers(0, len(source) - 1))
         tree[index] = source[:cut] + tree[index]
-    return tree
+    return filled(tree)
 
 
 def flat(advantages: list[np.ndarray]) -> np.ndarray:
@@ -43,9 +65,40 @@ def flat(advantages: list[np.ndarray]) -> np.ndarray:
 
 COPIED = [("grpo", {"ddof": 0}), ("dr_grpo", {}), ("salt", {"ddof": 0}), ("salt", {"ddof": 0, "history": 1}), ("gigpo", {"omega": 0})]
 COPIED += [("rtmc", {"n_p": 0}), ("rtmc", {"n_p": 0, "normalise": True}), ("tree_mc", {}), ("tree_mc", {"group_weight": 1.0})]
+COPIED += [(method, {"base": {"method": "grpo", "ddof": 0}}) for method in ("agent_opsd", "empg", "self_credit")]
+COPIED += [
+    ("gae", {}),
+    ("igpo", {}),
+    ("igpo", {"mode": "separate"}),
+    ("mt_grpo", {"ddof": 0}),
+    ("mt_grpo", {"ddof": 0, "per_turn_index": True}),
+]
+COPIED += [
+    ("hgpo", {}),
+    ("hgpo", {"mode": "mean_std"}),
+    ("graft_graph", {}),
+    ("graft_graph", {"gamma": 1.0}),
+    ("treerl", {}),
+    ("at2po", {}),
+]
+COPIED += [("tree_grpo", {"ddof": 0}), ("depthwise", {"ddof": 0})]
+COPIED += [("reinforce_pp", {"ddof": 0}), ("mc_grpo", {"drop_pivot": False}), ("gapo", {"ddof": 0}), ("pvpo", {}), ("gdpo", {"ddof": 0})]
+COPIED += [("mix", {"terms": [{"method": "dr_grpo"}, {"method": "rtmc", "n_p": 0, "weight": 2}]})]
 
 MOVED = [("grpo", {}), ("grpo", {"ddof": 0}), ("dr_grpo", {}), ("rloo", {}), ("salt", {}), ("tree_mc", {}), ("rtmc", {"gamma": 1.0})]
 MOVED += [("gigpo", {"gamma": 1.0}), ("gigpo", {"gamma": 1.0, "mode": "mean_std"}), ("gigpo", {"gamma": 1.0, "count_turns": True})]
+MOVED += [("agent_opsd", {}), ("empg", {}), ("self_credit", {}), ("mt_grpo", {}), ("igpo", {"mode": "separate"})]
+MOVED += [
+    ("hgpo", {"gamma": 1.0}),
+    ("graft_graph", {"gamma": 1.0}),
+    ("graphgpo", {}),
+    ("treerl", {}),
+    ("tree_grpo", {}),
+    ("depthwise", {}),
+    ("at2po", {}),
+]
+MOVED += [("reinforce_pp", {}), ("reinforce_pp", {"count_turns": True}), ("mc_grpo", {}), ("gapo", {}), ("gapo", {"normalise": False})]
+MOVED += [("mix", {"terms": [{"method": "dr_grpo"}, {"method": "rtmc", "gamma": 1.0, "weight": 2}]})]
 
 
 @quick

@@ -1,0 +1,241 @@
+"""How much of the outcome's variance is settled before each turn, and how much of that a signature hides: read off pairs of rollouts.
+
+The return from the state before turn t varies among the rollouts of a task by v(t). Two rollouts that stand in the *same state* go on
+independently, so the covariance of their returns is the variance of the state's value, tau(t) = v(t) - sigma^2(t): what is settled.
+Two rollouts that merely have equal signatures, where signatures merge states that differ, covary by (1 - phi(t)) tau(t) only: phi is
+the *hidden* share of what is settled. Rollouts with equal signatures *and* equal pasts (all earlier states and actions: forks of one
+turn, and rollouts that began alike) are taken to be in the same state; they give tau, and the others give phi.
+
+What the rest of a rollout leaves open can only shrink, so S(t) sigma^2(t) never rises, S(t) the share of rollouts that are still going.
+How much one turn settles, S(t) alpha^2(t), is its fall from t to t + 1. Without data sigma^2 is what makes every turn settle the same.
+
+Axes: _T tasks, _P positions (turns t), _B pools (tasks that share their shares tau / v and phi; their variances v stay their own),
+_N nodes, _G the grid of phi.
+Source: ours. tau / v is the intraclass correlation (Fisher 1925) of returns within states.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credit.batch import Batch
+from credit.isotonic import falling
+from credit.moments import FloatArray, IntArray, dense, sums
+
+_GRID = np.linspace(0.0, 1.0, 11)
+"""The values that the hidden share may have."""
+_INDEPENDENT = 0.5
+"""What a pair counts in a likelihood: pairs of the same rollouts are not independent of each other."""
+_OWN = 0.3
+"""How much a position's hidden share may depart from that of all positions: the weight of a flat distribution in its prior."""
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceProfile:
+    """Means and variances of returns before each turn, shape (T, P) each, in the units of the returns."""
+
+    mean_TP: FloatArray
+    """Mean return from position t on of the rollouts that are still going."""
+    settled_TP: FloatArray
+    """tau: variance of the value of the state before turn t."""
+    step_TP: FloatArray
+    """alpha^2: variance that turn t settles, per rollout still going."""
+    hidden_TP: FloatArray
+    """phi: share of `settled_TP` between states of one signature, from 0 (signatures are states) to 1 (they tell nothing)."""
+
+
+def variance_profile(
+    batch: Batch, return_O: FloatArray, return_N: FloatArray, pool_T: IntArray, prior_pairs: float, trust: float
+) -> VarianceProfile:
+    """The profile of each task, from the returns of rows and of nodes (the weighted mean of their rows).
+
+    `pool_T` is a dense code; `prior_pairs` is how many pairs the prior of tau counts at each position; `trust` is the probability,
+    before any data, that signatures hide nothing.
+    """
+    tasks, positions = batch.tasks, int(batch.position_O.max()) + 1
+    shape = (tasks, positions)
+    cell_O = batch.task_O * positions + batch.position_O
+    alive_TP = np.bincount(cell_O, batch.weight_O, tasks * positions)
+    present_TP = np.maximum(alive_TP, np.finfo(np.float64).tiny)
+    mean_TP = np.bincount(cell_O, batch.weight_O * return_O, tasks * positions) / present_TP
+    spread_TP = np.bincount(cell_O, batch.weight_O * (return_O - mean_TP[cell_O]) ** 2, tasks * positions) / present_TP
+    ahead_O = batch.lengths_R[batch.rollout_O] - batch.position_O
+    ahead_TP = (np.bincount(cell_O, batch.weight_O * ahead_O, tasks * positions) / present_TP).reshape(shape)
+    spread_TP, alive_TP = spread_TP.reshape(shape), alive_TP.reshape(shape)
+    alive_TP = alive_TP / alive_TP[:, :1]
+    close, merged = _pairs(batch, return_N, mean_TP, positions)
+    pooled = _Pooled.of(spread_TP, alive_TP, ahead_TP, close, merged, pool_T, prior_pairs)
+    hidden_BP = pooled.hidden(trust)
+    settled_BP = pooled.settled(hidden_BP)
+    open_TP = (1.0 - settled_BP[pool_T]) * spread_TP
+    left_TP = alive_TP * open_TP
+    fall_TP = np.maximum(left_TP - np.pad(left_TP[:, 1:], ((0, 0), (0, 1))), 0.0)
+    return VarianceProfile(
+        mean_TP=mean_TP.reshape(shape),
+        settled_TP=spread_TP - open_TP,
+        step_TP=np.divide(fall_TP, alive_TP, out=np.zeros(shape), where=alive_TP > 0),
+        hidden_TP=hidden_BP[pool_T],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Pairs of nodes by task and position: how many, and the sum of the products of their deviations; shape (T, P) each."""
+
+    count_TP: FloatArray
+    product_TP: FloatArray
+
+
+def _pairs(batch: Batch, return_N: FloatArray, mean_C: FloatArray, positions: int) -> tuple[_Pairs, _Pairs]:
+    """Pairs in one state with equal pasts, and pairs in one state with different ones.
+
+    A product is taken relative to the mean product of all pairs of its task and position: deviations from a mean of few are correlated.
+    """
+    first_N = batch.nodes.first_N
+    position_N = batch.position_O[first_N]
+    cell_N = batch.task_O[first_N] * positions + position_N
+    deviation_N = return_N - mean_C[cell_N]
+    shape = (batch.tasks, positions)
+
+    def products(code_N: IntArray) -> tuple[FloatArray, FloatArray]:
+        count_K = np.bincount(code_N).astype(np.float64)
+        product_K = (sums(code_N, deviation_N) ** 2 - sums(code_N, deviation_N**2)) / 2
+        cell_K = np.zeros(len(count_K), dtype=np.int64)
+        cell_K[code_N] = cell_N
+        counts_C = np.bincount(cell_K, count_K * (count_K - 1) / 2, batch.tasks * positions)
+        products_C = np.bincount(cell_K, product_K, batch.tasks * positions)
+        return counts_C.astype(np.float64, copy=False), products_C.astype(np.float64, copy=False)
+
+    all_C, all_product_C = products(dense(cell_N))
+    level_C = np.divide(all_product_C, all_C, out=np.zeros(len(all_C)), where=all_C > 0)
+    state_C, state_product_C = products(dense(batch.state_O[first_N], position_N))
+    close_C, close_product_C = products(_pasts(batch)[first_N])
+    # Before the first turn all rollouts of a task stand in the same state; that tells nothing of merges.
+    merged_C = np.where(np.arange(len(all_C)) % positions > 0, state_C - close_C, 0.0)
+    merged_product_C = np.where(merged_C > 0, state_product_C - close_product_C, 0.0)
+    return (
+        _Pairs(close_C.reshape(shape), (close_product_C - close_C * level_C).reshape(shape)),
+        _Pairs(merged_C.reshape(shape), (merged_product_C - merged_C * level_C).reshape(shape)),
+    )
+
+
+def _pasts(batch: Batch) -> IntArray:
+    """Code of each row that is equal exactly where task, state and all earlier states and actions are equal, shape (O,).
+
+    Pasts are compared by the sum of a 64-bit mix of each turn, its position included; the odds of two different pasts with one sum are
+    below one in a million for a million turns.
+    """
+    turn_O = dense(batch.state_O, batch.action_O).astype(np.uint64)
+    mixed_O = _mix(turn_O * np.uint64(int(batch.position_O.max()) + 1) + batch.position_O.astype(np.uint64))
+    total_O = np.cumsum(mixed_O) - mixed_O
+    past_O = total_O - total_O[batch.starts_R][batch.rollout_O]
+    whole_O = _mix(past_O + _mix(batch.state_O.astype(np.uint64) + np.uint64(1)))
+    return np.unique(whole_O, return_inverse=True)[1]
+
+
+def _mix(codes_X: np.ndarray) -> np.ndarray:
+    """A bijection of 64-bit integers that scatters them (the finaliser of SplitMix64, Steele, Lea, Flood 2014)."""
+    codes_X = codes_X + np.uint64(0x9E3779B97F4A7C15)
+    codes_X = (codes_X ^ (codes_X >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    codes_X = (codes_X ^ (codes_X >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return codes_X ^ (codes_X >> np.uint64(31))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    """What the tasks of each pool say together, in units of each task's own variance at that position; shape (B, P) each."""
+
+    close_BP: FloatArray
+    close_mean_BP: FloatArray
+    merged_BP: FloatArray
+    merged_mean_BP: FloatArray
+    left_BP: FloatArray
+    """S v: variance in all rollouts of a task, relative to that of the outcome."""
+    prior_BP: FloatArray
+    """tau / v where every turn settles the same."""
+    prior_pairs: float
+
+    @classmethod
+    def of(
+        cls,
+        spread_TP: FloatArray,
+        alive_TP: FloatArray,
+        ahead_TP: FloatArray,
+        close: _Pairs,
+        merged: _Pairs,
+        pool_T: IntArray,
+        prior_pairs: float,
+    ) -> "_Pooled":
+        spread_T = spread_TP[:, :1]
+        varies_TP = (spread_TP > 1e-9 * spread_T) & (spread_T > 0)
+        unit_TP = np.where(varies_TP, spread_TP, 1.0)
+
+        def pooled(values_TP: FloatArray) -> FloatArray:
+            out_BP = np.zeros((int(pool_T.max()) + 1, values_TP.shape[1]))
+            np.add.at(out_BP, pool_T, np.where(varies_TP, values_TP, 0.0))
+            return out_BP
+
+        def mean(values_BP: FloatArray, counts_BP: FloatArray) -> FloatArray:
+            return np.divide(values_BP, counts_BP, out=np.zeros_like(values_BP), where=counts_BP > 0)
+
+        open_TP = np.minimum(spread_TP, spread_T * ahead_TP / np.maximum(ahead_TP[:, :1], 1.0))
+        close_BP, merged_BP, alive_BP = pooled(close.count_TP), pooled(merged.count_TP), pooled(alive_TP)
+        return cls(
+            close_BP=close_BP,
+            close_mean_BP=mean(pooled(close.product_TP / unit_TP), close_BP),
+            merged_BP=merged_BP,
+            merged_mean_BP=mean(pooled(merged.product_TP / unit_TP), merged_BP),
+            left_BP=mean(pooled(alive_TP * spread_TP / np.where(spread_T > 0, spread_T, 1.0)), pooled(np.ones_like(alive_TP))),
+            prior_BP=mean(pooled(alive_TP * (1.0 - open_TP / unit_TP)), alive_BP),
+            prior_pairs=prior_pairs,
+        )
+
+    def settled(self, hidden_BP: FloatArray) -> FloatArray:
+        """tau / v by least squares over both kinds of pairs and the prior, made so that what is left open never rises."""
+        seen_BP = 1.0 - hidden_BP
+        weight_BP = self.close_BP + seen_BP**2 * self.merged_BP + self.prior_pairs
+        share_BP = np.clip(self._fitted(seen_BP) / weight_BP, 0.0, 1.0)
+        # All rollouts of a task begin in one state, whose value is no source of variance.
+        weight_BP[:, 0] = 1e9 * weight_BP.max()
+        share_BP[:, 0] = 0.0
+        open_BP = self.left_BP * (1.0 - share_BP)
+        for pool in range(len(open_BP)):
+            going = self.left_BP[pool] > 0
+            open_BP[pool, going] = falling(open_BP[pool, going], weight_BP[pool, going])
+        return np.where(self.left_BP > 0, 1.0 - np.minimum(open_BP / np.where(self.left_BP > 0, self.left_BP, 1.0), 1.0), 0.0)
+
+    def hidden(self, trust: float) -> FloatArray:
+        """Posterior mean of phi at each position: first one for all positions, then each position's own around it."""
+        prior_G = np.where(_GRID == 0.0, trust, (1.0 - trust) / (len(_GRID) - 1))
+        fits_GBP = np.array([self._misfit(share, self.settled(np.full_like(self.close_BP, share))) for share in _GRID])
+        whole_GB = _normalised(_log(prior_G)[:, None] - _INDEPENDENT / 2 * fits_GBP.sum(axis=2))
+        own_prior_GB = (1.0 - _OWN) * whole_GB + _OWN / len(_GRID)
+        own_GBP = np.array([self._misfit(share, self._settled_here(share), prior=True) for share in _GRID])
+        own_GBP = _normalised(_log(own_prior_GB)[:, :, None] - _INDEPENDENT / 2 * own_GBP)
+        return np.einsum("g,gbp->bp", _GRID, own_GBP)
+
+    def _fitted(self, seen_BP: FloatArray) -> FloatArray:
+        """What the weighted pairs and the prior add up to."""
+        close_BP, merged_BP = self.close_BP * self.close_mean_BP, self.merged_BP * self.merged_mean_BP
+        return close_BP + seen_BP * merged_BP + self.prior_pairs * self.prior_BP
+
+    def _settled_here(self, share: float) -> FloatArray:
+        """tau / v of each position by itself, were phi `share`."""
+        seen_BP = np.full_like(self.close_BP, 1.0 - share)
+        return np.clip(self._fitted(seen_BP) / (self.close_BP + seen_BP**2 * self.merged_BP + self.prior_pairs), 0.0, 1.0)
+
+    def _misfit(self, share: float, settled_BP: FloatArray, prior: bool = False) -> FloatArray:
+        """Squared distance of the pairs' products from what tau / v and phi make of them; a product of standard scores has variance 1."""
+        close_BP = self.close_BP * (self.close_mean_BP - settled_BP) ** 2
+        merged_BP = self.merged_BP * (self.merged_mean_BP - (1.0 - share) * settled_BP) ** 2
+        return close_BP + merged_BP + (self.prior_pairs * (settled_BP - self.prior_BP) ** 2 if prior else 0.0)
+
+
+def _log(values_X: FloatArray) -> FloatArray:
+    return np.log(np.maximum(values_X, np.finfo(np.float64).tiny))
+
+
+def _normalised(log_G: FloatArray) -> FloatArray:
+    """Probabilities over the first axis."""
+    weights_G = np.exp(log_G - log_G.max(axis=0))
+    return weights_G / weights_G.sum(axis=0)
