@@ -8,8 +8,9 @@ import json
 import math
 import os
 import platform
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +23,8 @@ from rich.table import Table
 
 _PIPED_WIDTH = 160
 """Columns of a table that goes to a file or a pipe."""
+_NUMBERS = re.compile(r"\[(?:\s+(?:-?[\d.]+(?:e[+-]?\d+)?|null),?)+\s+\]")
+"""A list of nothing but numbers: written on one line."""
 _PACKAGES = ("numpy", "gymnasium", "torch", "transformers")
 
 
@@ -116,11 +119,15 @@ def _version(package: str) -> str | None:
         return None
 
 
-def arguments(description: str, given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read `--quick` and `--out`; a file that cannot be written is an error before anything is measured."""
+def arguments(
+    description: str, given: Sequence[str] | None = None, more: Callable[[argparse.ArgumentParser], None] | None = None
+) -> argparse.Namespace:
+    """Read `--quick` and `--out`; a file that cannot be written is an error before anything is measured. `more` may add options."""
     parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
     parser.add_argument("--quick", action="store_true", help="the same on less, in under a minute")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="also write the rows and a description of the machine there")
+    if more is not None:
+        more(parser)
     parsed = parser.parse_args(given)
     if parsed.out is not None:
         try:
@@ -132,14 +139,27 @@ def arguments(description: str, given: Sequence[str] | None = None) -> argparse.
     return parsed
 
 
-def report(benchmark: str, rows: Sequence[Row], *, quick: bool, out: Path | None = None) -> None:
-    """Print the rows as a table, and write them with the machine's description to `out`, whole or not at all."""
-    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table(benchmark, rows))
+def report(
+    benchmark: str,
+    rows: Sequence[Row],
+    *,
+    quick: bool,
+    out: Path | None = None,
+    details: Mapping[str, Any] | None = None,
+    shown_as: Table | None = None,
+) -> None:
+    """Print the rows as a table, and write them with the machine's description to `out`, whole or not at all.
+
+    `details` is written beside the rows, for what is too much for rows; `shown_as` is printed in place of the table of rows.
+    """
+    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table(benchmark, rows) if shown_as is None else shown_as)
     if out is None:
         return
     content = {"benchmark": benchmark, "quick": quick, "machine": machine(), "rows": [asdict(row) for row in rows]}
+    content |= {} if details is None else {"details": details}
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     beside = out.with_name(f"{out.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    beside.write_text(_NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n", encoding="utf-8")
     beside.replace(out)
 
 

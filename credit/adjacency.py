@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credit.moments import IntArray
+from credit.moments import IntArray, stable_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,20 @@ class Adjacency:
         """Group edges by `end_E`; an end of -1 is no node, and such an edge belongs to none."""
         inner = np.flatnonzero(end_E >= 0)
         counts_V = np.bincount(end_E[inner], minlength=nodes)
-        # Sorting node and edge as one number is stable, and faster than sorting indices.
-        order_E = np.sort(end_E[inner] * len(end_E) + inner) % max(len(end_E), 1)
-        return cls(order_E, np.cumsum(counts_V) - counts_V, counts_V)
+        return cls(inner[stable_order(end_E[inner])], np.cumsum(counts_V) - counts_V, counts_V)
 
     def edges(self, front_F: IntArray) -> IntArray:
         """The edges of all nodes of a front, shape (edges,)."""
         counts_F = self.counts_V[front_F]
         shifts_F = self.starts_V[front_F] - np.cumsum(counts_F) + counts_F
         return self.order_E[np.repeat(shifts_F, counts_F) + np.arange(int(counts_F.sum()))]
+
+
+def once_each(nodes_F: IntArray, scratch_V: IntArray) -> IntArray:
+    """The nodes of a front without repetitions; `scratch_V` has a place for every node and may hold anything."""
+    places_F = np.arange(len(nodes_F))
+    scratch_V[nodes_F] = places_F
+    return nodes_F[scratch_V[nodes_F] == places_F]
 
 
 def distances(source_E: IntArray, target_E: IntArray, goal_E: np.ndarray, nodes: int) -> IntArray:
@@ -45,10 +50,11 @@ def distances(source_E: IntArray, target_E: IntArray, goal_E: np.ndarray, nodes:
     """
     entering = Adjacency.by(np.where(goal_E, -1, target_E), nodes)
     distance_V = np.full(nodes, -1, dtype=np.int64)
-    front_F, distance = np.unique(source_E[goal_E]), 0
+    scratch_V = np.empty(nodes, dtype=np.int64)
+    front_F, distance = once_each(source_E[goal_E], scratch_V), 0
     while len(front_F):
         distance += 1
         distance_V[front_F] = distance
         before = source_E[entering.edges(front_F)]
-        front_F = np.unique(before[distance_V[before] < 0])
+        front_F = once_each(before[distance_V[before] < 0], scratch_V)
     return distance_V

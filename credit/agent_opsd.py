@@ -8,6 +8,7 @@ the turn. The sign of an advantage never changes, and its size by at most the sh
 Each row follows its own rollout, in which every turn counts once; rows of a shared node are then averaged by weight.
 Where the base gives 0 (unanimous groups, with most bases) the result is 0; a rollout of one turn, or whose beliefs all move alike, keeps
 its base. Failed rollouts are left out by the caller. Needs teacher_logprob_gap, and what the base needs.
+A group of one is allowed where the base allows it.
 Source: Wang et al., AgentOPSD (arXiv 2608.05987). Reconstructed: V_0 = .5 as the belief before the first turn.
 """
 
@@ -47,23 +48,15 @@ def _revisions(batch: Batch, v_0: float) -> FloatArray:
     """Change of the belief at each row, standardised over the row's rollout, shape (O,); 0 where all changes of a rollout are equal."""
     gap_O, rollout_O = batch.extra["teacher_logprob_gap"], batch.rollout_O
     prior = math.log(v_0 / (1 - v_0))
-    belief_O = _sigmoid(prior + _running(batch, gap_O))
+    belief_O = _sigmoid(prior + batch.lockstep.from_the_start(gap_O))
     before_O = np.roll(belief_O, 1)
     before_O[batch.starts_R] = _sigmoid(np.array(prior))
     # The belief's slope is at most 1/4, so its error is below that of the summed gaps.
-    error_O = ROUNDING * (1 + _running(batch, np.abs(gap_O)))
+    error_O = ROUNDING * (1 + batch.lockstep.from_the_start(np.abs(gap_O)))
     once_O = np.ones(len(gap_O))
     centred_O = centre(belief_O - before_O, once_O, rollout_O, error_O)
     std_O = deviation(centred_O, once_O, rollout_O, 0)[rollout_O]
     return np.divide(centred_O, std_O, out=np.zeros(len(gap_O)), where=std_O > 0)
-
-
-def _running(batch: Batch, values_O: FloatArray) -> FloatArray:
-    """Sum of the values from the first turn of the row's rollout up to the row, shape (O,)."""
-    total_O = values_O.copy()
-    for rows_X in batch.by_position[1:]:
-        total_O[rows_X] += total_O[rows_X - 1]
-    return total_O
 
 
 def _sigmoid(logit_X: FloatArray) -> FloatArray:

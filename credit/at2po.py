@@ -3,9 +3,12 @@
     V(leaf) = (R - mean) / (std + eps) over the task's leaves, population std;   V(node) = sum over its children of softmax(H) V(child)
     A = V
 
-H is the entropy of the child's turn. With `entropy` off the children of a node count alike. Leaves are weighted in mean and std (by path
-or alike); a node's children count by entropy alone under either weighting. R is the whole outcome, rewards on the way included.
+The tree is the task's: all its rollouts hang from one initial state. H is the entropy of the child's turn. With `entropy` off the children
+of a node count alike. Leaves are weighted in mean and std (by path or alike); a node's children count by entropy alone under either
+weighting. R is the whole outcome, rewards on the way included.
 On a flat group every node has one child, and this is `grpo` with ddof=0.
+Needs entropy while `entropy` is on. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the
+caller.
 Source: Zong et al., AT2PO (arXiv 2601.04767), child-weighted values taken as advantages.
 """
 

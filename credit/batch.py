@@ -16,10 +16,11 @@ from typing import Literal
 
 import numpy as np
 
-from credit.errors import GroupError, SettingError, nearest
+from credit.errors import EstimatorError, GroupError, SettingError, nearest
+from credit.lockstep import Lockstep
 from credit.moments import ROUNDING, FloatArray, IntArray, sums
 from credit.nodes import Nodes, read_nodes
-from credit.reader import MAX_REWARD, Columns, Rollouts, read_tasks
+from credit.reader import MAX_REWARD, OPTIONAL, Columns, Rollouts, read_tasks
 from credit.reward_weights import checked_weight
 
 Weighting = Literal["path", "leaf"]
@@ -78,7 +79,7 @@ class Batch:
         needs: Iterable[str] = (),
         reward_weights: Mapping[str, float] | None = None,
     ) -> "Batch":
-        """Check and encode the rollouts of each task; raises `GroupError`.
+        """Check and encode the rollouts of each task; raises `GroupError`, or `SettingError` for an unknown weighting.
 
         With "path" a rollout weighs the product over its nodes of 1 / (number of distinct continuations), so that all that lies
         below one first turn weighs 1 together, however often it was forked. With "leaf" every rollout weighs 1.
@@ -86,17 +87,21 @@ class Batch:
         `Turn.rewards` instead of `Turn.reward`. `needs` names optional fields of `Turn`, or "rewards".
         """
         needs = frozenset(needs)
+        for name in needs - {"rewards"} - OPTIONAL:
+            raise EstimatorError(f"a method needs {name!r}, which is no optional field of a turn; {nearest(name, {*OPTIONAL, 'rewards'})}")
         columns = read_tasks(tasks, needs - {"rewards"}, parts=reward_weights is not None or "rewards" in needs)
         return cls.from_columns(columns, weighting, reward_weights=reward_weights)
 
     @classmethod
     def from_columns(cls, columns: Columns, weighting: Weighting = "path", *, reward_weights: Mapping[str, float] | None = None) -> "Batch":
         """The batch of columns that were read or made elsewhere; raises `GroupError` where they form no tree."""
+        if weighting not in ("path", "leaf"):
+            raise SettingError(f"weighting is {weighting!r}; {nearest(weighting, ('path', 'leaf'))}")
         counts_T = [sum(length > 0 for length in task) for task in columns.lengths]
         lengths_R = np.array([length for task in columns.lengths for length in task if length], dtype=np.int64)
         starts_R = np.cumsum(lengths_R) - lengths_R
         rollout_O = np.repeat(np.arange(len(lengths_R)), lengths_R)
-        position_O = np.arange(len(rollout_O)) - starts_R[rollout_O]
+        position_O = np.arange(len(rollout_O)) - np.repeat(starts_R, lengths_R)
         nodes = read_nodes(columns, position_O, starts_R + lengths_R - 1)
         weights = _checked(reward_weights, columns.rewards)
         reward_O = columns.reward_O if reward_weights is None else _weighted(columns, weights)
@@ -172,10 +177,14 @@ class Batch:
         return high_T - low_T <= np.maximum.reduceat(self.error_R, starts_T)
 
     @cached_property
+    def lockstep(self) -> Lockstep:
+        """The rollouts side by side, for sums along them."""
+        return Lockstep.of(self.starts_R, self.lengths_R)
+
+    @cached_property
     def by_position(self) -> list[IntArray]:
-        """The rows at each position, shape (position,) of (rows,)."""
-        order_O = np.argsort(self.position_O, kind="stable")
-        return np.split(order_O, np.cumsum(np.bincount(self.position_O))[:-1]) if len(order_O) else []
+        """The rows at each position, those of the longest rollouts first, shape (position,) of (rows,)."""
+        return self.lockstep.rows()
 
     def returns(self, gamma: float) -> FloatArray:
         """Discounted sum of the rewards from each turn to the end of its rollout, shape (O,)."""
@@ -188,12 +197,7 @@ class Batch:
 
     def discounted(self, values_O: FloatArray, gamma: float) -> FloatArray:
         """Sum over the rest of each row's rollout of gamma^l times the value l turns later, shape (O,)."""
-        total_O = values_O.astype(np.float64)
-        last_O = self.lengths_R[self.rollout_O] - 1
-        for rows_X in reversed(self.by_position):
-            inner_X = rows_X[self.position_O[rows_X] < last_O[rows_X]]
-            total_O[inner_X] += gamma * total_O[inner_X + 1]
-        return total_O
+        return self.lockstep.from_the_end(values_O, gamma)
 
     def per_node(self, values_O: FloatArray) -> FloatArray:
         """Give all rows of a node one number, the weighted mean of theirs; shape (O,)."""

@@ -15,7 +15,7 @@ from credit.grpo import GrpoSettings, grpo
 from credit.hgpo import HgpoSettings, hgpo
 from credit.igpo import IgpoSettings, igpo
 from credit.mc_grpo import McGrpoSettings, mad_zero_groups, mc_grpo
-from credit.mix import MixSettings, mix, mix_diagnostics, mix_judges_turns, mix_lone, mix_needs
+from credit.mix import MixSettings, mix, mix_by_state, mix_diagnostics, mix_judges_turns, mix_lone, mix_needs
 from credit.mt_grpo import MtGrpoSettings, mt_grpo
 from credit.pvpo import PvpoSettings, pvpo
 from credit.registry import Estimator, register_estimator
@@ -56,20 +56,33 @@ _TRAJECTORY = {
     "rloo": Estimator(RlooSettings, rloo, "outcome minus the mean of the other rollouts, for every turn of a rollout"),
 }
 _GRAPH = {
-    "gigpo": Estimator(GigpoSettings, gigpo, "outcome against the group plus the turn's return against turns in the same state", "graph"),
+    "gigpo": Estimator(
+        GigpoSettings, gigpo, "outcome against the group plus the turn's return against turns in the same state", "graph", by_state=True
+    ),
     "graft_graph": Estimator(
-        GraftGraphSettings, graft_graph, "value after the turn minus value before it, on the merged graph with its cycles", "graph"
+        GraftGraphSettings,
+        graft_graph,
+        "value after the turn minus value before it, on the merged graph with its cycles",
+        "graph",
+        by_state=True,
     ),
     "graphgpo": Estimator(
-        GraphGpoSettings, graphgpo, "outcome against the group plus how much closer to a success than other turns from the state", "graph"
+        GraphGpoSettings,
+        graphgpo,
+        "outcome against the group plus how much closer to a success than other turns from the state",
+        "graph",
+        by_state=True,
     ),
-    "hgpo": Estimator(HgpoSettings, hgpo, "the turn's return against turns in the same state, most of all after the same states", "graph"),
+    "hgpo": Estimator(
+        HgpoSettings, hgpo, "the turn's return against turns in the same state, most of all after the same states", "graph", by_state=True
+    ),
     "mix": Estimator(
         MixSettings,
         mix,
         "weighted sum of methods: base + w * graph, or any terms",
         "graph",
         needs=mix_needs,
+        by_state=mix_by_state,
         lone=mix_lone,
         diagnostics=mix_diagnostics,
         judges_turns=mix_judges_turns,
@@ -79,9 +92,12 @@ _GRAPH = {
         rtmc,
         "value of the action minus value of the state, over all rollouts that came by",
         "graph",
+        by_state=True,
         lone=lambda settings: settings.n_p > 0,
     ),
-    "salt": Estimator(SaltSettings, salt, "mean of the rollouts' advantages over each merged edge of the trajectory graph", "graph"),
+    "salt": Estimator(
+        SaltSettings, salt, "mean of the rollouts' advantages over each merged edge of the trajectory graph", "graph", by_state=True
+    ),
 }
 _TREE = {
     "tree_graph": Estimator(
@@ -90,6 +106,7 @@ _TREE = {
         "how much the turn moved the expected outcome, by all forks and merges of the task's trees, trusted as far as they agree",
         "tree",
         needs=lambda settings: ("truncated",),
+        by_state=True,
         diagnostics=tree_graph_diagnostics,
     ),
     "at2po": Estimator(
@@ -135,7 +152,7 @@ _TURN = {
         judges_turns=True,
     ),
     "self_credit": shaping(
-        SelfCreditSettings, self_credit, "a base, reweighted towards the turns whose citations go with the outcome", "cited"
+        SelfCreditSettings, self_credit, "a base, reweighted towards the turns whose citations go with the outcome", "cited", by_state=True
     ),
 }
 

@@ -7,6 +7,8 @@ V of a node is the weighted mean outcome of the rollouts that run through it, an
 at greater depths; so where the policy decides when to stop this is biased: it compares a turn only with the turns of rollouts that went on.
 On a flat group a turn gets its rollout's outcome, standardised over the rollouts that have as many turns: with rollouts of equal length
 `grpo` without eps.
+Needs a tree to differ from whole rollouts. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out
+by the caller. Defaults: ddof 1, least_std 1e-6.
 Source: Li et al., BranchGRPO (arXiv 2509.06040), with the uniform mean over leaves.
 """
 

@@ -10,6 +10,7 @@ A task takes part where the base gives any turn an advantage other than 0. The o
 neither their entropies nor their zeros enter the statistics: otherwise the bonus and the centring would train on groups that say nothing.
 Where all entropies are equal, H~ is 0 everywhere: g is 1, and the bonus is zeta for each turn but the last of a rollout.
 Failed rollouts are left out by the caller. Needs entropy, and what the base needs.
+A group of one is allowed where the base allows it.
 Source: Wang et al., Harnessing Uncertainty: Entropy-Modulated Policy Gradients (arXiv 2509.09265). The handling of tasks without advantage,
 of equal entropies, and the weights on trees are ours.
 """
@@ -53,7 +54,7 @@ def empg(batch: Batch, settings: EmpgSettings) -> FloatArray:
         last_P = (batch.position_O == batch.lengths_R[batch.rollout_O] - 1)[rows_P]
         spread_P, weight_P = _spread(batch.extra["entropy"][rows_P]), batch.weight_O[rows_P]
         clear_P = np.exp(-settings.k * spread_P)
-        gain_P = clear_P / (weight_P @ clear_P / weight_P.sum())
+        gain_P = clear_P / ((weight_P * clear_P).sum() / weight_P.sum())
         bonus_P = np.where(last_P, 0.0, np.exp(-settings.k_future * np.roll(spread_P, -1)))
         shaped_P = base_O[rows_P] * gain_P + settings.zeta * bonus_P
         result_O[rows_P] = centre(shaped_P, weight_P, np.zeros(len(rows_P), dtype=np.int64), np.zeros(len(rows_P)))

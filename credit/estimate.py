@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from credit.batch import Batch, Weighting
-from credit.errors import LoneRolloutError, SettingError, nearest
+from credit.errors import LoneRolloutError
 from credit.moments import FloatArray
 from credit.reader import Rollouts
 from credit.registry import Method, resolve
@@ -47,11 +47,10 @@ def estimate_batch(
     """Advantages of the rollouts of several tasks, as `estimate` gives them for each: a list per task of one array per rollout.
 
     Baselines and values never reach across tasks. Methods that normalise over the batch (`reinforce_pp`, `gdpo`, `empg`) do so over
-    all tasks given; every other method gives each task the numbers that it would get alone.
+    all tasks given, and `tree_graph` reads off all of them how far merges can be trusted (unless `pooled=False`); every other method
+    gives each task the numbers that it would get alone.
     """
     checked = resolve(method, settings)
-    if weighting not in ("path", "leaf"):
-        raise SettingError(f"weighting is {weighting!r}; {nearest(weighting, ('path', 'leaf'))}")
     batch = Batch.read(tasks, weighting, needs=checked.needs, reward_weights=reward_weights)
     return batch.split(advantages(batch, checked))
 

@@ -5,6 +5,9 @@ state that only one node visited. Mode "mean" centres only; "mean_std" also divi
 enter once for every rollout below it, with that rollout's weight.
 The public code takes the episode's mean over turns, so that a long rollout weighs more; here every rollout counts once, unless
 `count_turns` asks for a faithful comparison.
+Needs states. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the caller. A state that
+only one node visited adds 0.
+Defaults: gamma .95, omega 1, mode mean, equal states.
 Source: Feng et al., Group-in-Group Policy Optimization (arXiv 2505.10978).
 """
 
@@ -32,6 +35,11 @@ class GigpoSettings(Settings):
     """Count a rollout once per turn in A_E's mean and deviation, as the public code does."""
     similarity: float | None = number(None, 0.0, 1.0, above=True, optional=True)
     """None: equal states only. A number: string states at least this similar (difflib ratio) share a cell; see `similar_states`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.omega == 0:
+            self.refuse("omega=0", "gamma", "similarity")
 
 
 def gigpo(batch: Batch, settings: GigpoSettings) -> FloatArray:

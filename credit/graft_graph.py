@@ -13,6 +13,8 @@ ends, values exist for every gamma up to 1, whatever the cycles. Beware of gamma
 nothing, although a turn limit makes it cost.
 
 Nothing is normalised. A state that one rollout visited once has the advantage 0 in all but rounding.
+Needs states. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the caller. Default: gamma
+.99.
 Source: the rule and its numbers for acyclic graphs are those of the project's reference; rewards on the way, ends and cycles are
 reconstructed.
 """

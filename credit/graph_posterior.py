@@ -1,7 +1,7 @@
 """What is known of each turn's advantage: its mean and variance, by the steps that `credit.tree_graph` lists.
 
-Axes: _N nodes, _X timed states, _V timed states and the places behind the rim, _E timed edges, _K (timed state, action) pairs,
-_T tasks, _P turn numbers.
+Axes: _N nodes, _O rows, _S states, _X timed states, _V timed states and the places behind the rim, _E timed edges, _K (timed state,
+action) pairs, _T tasks, _P turn numbers. All but what leaves this module is in units of the deviation of each task's outcomes.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from credit.timed_graph import TimedGraph
 from credit.variance_profile import VarianceProfile, variance_profile
 
 _TINY = float(np.finfo(np.float64).tiny)
+_SMALLEST_UNIT = 1e-150
+"""Deviations below this have squares that vanish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Posterior:
     variance_N: FloatArray
     """Variance of the value after the turn plus that of the value before it, given all rollouts."""
     hidden_N: FloatArray
-    """phi in the state after the turn."""
+    """phi at the next turn, also after a last turn; at the task's last turn the same as there."""
 
     def times(self, unit_N: FloatArray) -> "Posterior":
         """The same in another unit."""
@@ -36,36 +38,51 @@ def posterior(batch: Batch, gamma: float, prior_pairs: float, trust: float, pool
     unit_T = outcome_deviations(batch)
     unit_O = unit_T[batch.task_O]
     return_O = batch.discounted(batch.reward_O / unit_O, gamma)
-    return_N = sums(batch.nodes.of_O, batch.weight_O * return_O) / sums(batch.nodes.of_O, batch.weight_O)
-    profile = variance_profile(batch, return_O, return_N, pool_T, prior_pairs, trust)
-    first_N = batch.nodes.first_N
-    reward_N = (batch.reward_O / unit_O)[first_N]
+    return_N = _mean_of_rows(batch, return_O)
+    # The next row belongs to the same rollout, except after a last turn, where it is not used.
+    below_N = _mean_of_rows(batch, np.append(return_O[1:], 0.0))
+    profile = variance_profile(batch, return_O, return_N, gamma, pool_T, prior_pairs, trust)
+    reward_N = (batch.reward_O / unit_O)[batch.nodes.first_N]
     graph = TimedGraph.of(batch, reward_N)
-    return _Values(batch, graph, profile, gamma, reward_N, return_N).posterior().times(unit_O[first_N])
+    return _Values(batch, graph, profile, gamma, reward_N, return_N, below_N).posterior().times(unit_O[batch.nodes.first_N])
 
 
 def outcome_deviations(batch: Batch) -> FloatArray:
-    """The deviation of each task's outcomes, and 1 where they do not differ, shape (T,)."""
+    """The deviation of each task's outcomes, and 1 where they do not differ by more than rounding or vanish when squared, shape (T,)."""
     centred_R = batch.outcome_R - batch.mean_T[batch.task_R]
     unit_T = np.sqrt(sums(batch.task_R, batch.weight_R * centred_R**2) / sums(batch.task_R, batch.weight_R))
-    return np.where(batch.unanimous_T | (unit_T == 0), 1.0, unit_T)
+    return np.where(batch.unanimous_T | (unit_T < _SMALLEST_UNIT), 1.0, unit_T)
+
+
+def _mean_of_rows(batch: Batch, values_O: FloatArray) -> FloatArray:
+    """Weighted mean over the rows of each node, shape (N,)."""
+    return sums(batch.nodes.of_O, batch.weight_O * values_O) / sums(batch.nodes.of_O, batch.weight_O)
 
 
 class _Values:
     """Step 1, then 3 to 5 of `credit.tree_graph`."""
 
     def __init__(
-        self, batch: Batch, graph: TimedGraph, profile: VarianceProfile, gamma: float, reward_N: FloatArray, return_N: FloatArray
+        self,
+        batch: Batch,
+        graph: TimedGraph,
+        profile: VarianceProfile,
+        gamma: float,
+        reward_N: FloatArray,
+        return_N: FloatArray,
+        below_N: FloatArray,
     ) -> None:
         nodes = batch.nodes
         self.graph, self.gamma, self.reward_N = graph, gamma, reward_N
         self.parent_N, self.inner_N = nodes.parent_N, nodes.children_N > 0
         self.task_N, self.turn_N = batch.task_O[nodes.first_N], batch.position_O[nodes.first_N]
+        last_T = np.maximum.reduceat(batch.lengths_R, np.searchsorted(batch.task_R, np.arange(batch.tasks))) - 1
+        self.next_N = np.minimum(self.turn_N + 1, last_T[self.task_N])
         self.profile = profile
         tau_TP = profile.settled_TP
         self.hidden_TP, self.class_TP = profile.hidden_TP * tau_TP, (1.0 - profile.hidden_TP) * tau_TP
-        self.own_N = np.where(self.inner_N, (return_N - reward_N) / gamma if gamma else 0.0, 0.0)
-        self.own_share_N, self.own_error_N = self._own_shares(nodes.children_N)
+        self.own_N = np.where(self.inner_N, below_N, 0.0)
+        self.own_share_N, self.own_error_N = self._own_shares(sums(nodes.of_O, batch.weight_O))
         at = graph.task_X, graph.turn_X
         self.mean_X = profile.mean_TP[at]
         self.value_V = graph.with_rim(self._means_of_visits(return_N), profile.mean_TP)
@@ -86,9 +103,9 @@ class _Values:
         corrected_S, seen_S = np.zeros(int(graph.state_X.max()) + 1), np.zeros(int(graph.state_X.max()) + 1)
         for first, last in graph.levels:
             edges = slice(int(graph.edge_start_X[first]), int(graph.edge_start_X[last]))
-            source_E, target_E, share = graph.source_E[edges] - first, graph.target_E[edges], share_E[edges]
-            value_X = np.bincount(source_E, share * (graph.reward_E[edges] + self.gamma * self.value_V[target_E]), last - first)
-            error_X = np.bincount(source_E, (share * self.gamma) ** 2 * self.error_V[target_E], last - first)
+            own_E, target_E = graph.source_E[edges] - first, graph.target_E[edges]
+            value_X = np.bincount(own_E, share_E[edges] * (graph.reward_E[edges] + self.gamma * self.value_V[target_E]), last - first)
+            error_X = np.bincount(own_E, (share_E[edges] * self.gamma) ** 2 * self.error_V[target_E], last - first)
             nodes = order_N[(node_ends_X[first - 1] if first else 0) : node_ends_X[last - 1]]
             state_N = graph.state_X[graph.at_N[nodes]]
             np.add.at(corrected_S, state_N, self._correction(nodes))
@@ -115,7 +132,7 @@ class _Values:
         class_N = np.where(self.inner_N, shrunk_V[graph.target_E[edge_N]], 0.0)
         after_N = np.where(self.inner_N, class_N + self.own_share_N * (self.own_N - class_N), 0.0)
         open_N = np.where(self.inner_N, open_V[graph.target_E[edge_N]] + self.own_error_N, 0.0)
-        hidden_N = self.profile.hidden_TP[self.task_N, np.minimum(self.turn_N + 1, self.profile.hidden_TP.shape[1] - 1)]
+        hidden_N = self.profile.hidden_TP[self.task_N, self.next_N]
         pooled_N = mean_K[pair_E[edge_N]] + gamma * (after_N - class_N)
         q_N = (1.0 - hidden_N) * pooled_N + hidden_N * (self.reward_N + gamma * after_N)
         first_N = self.parent_N < 0
@@ -123,17 +140,19 @@ class _Values:
         open_before_N = np.where(first_N, open_V[graph.at_N], open_N[self.parent_N])
         return Posterior(q_N - base_N, gamma**2 * open_N + open_before_N, hidden_N)
 
-    def _own_shares(self, children_N: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Share of a node's own return in the value after it, and what that leaves open of the hidden part; shape (N,) each."""
-        error_N = np.zeros(len(children_N))
+    def _own_shares(self, weight_N: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Share of a node's own return in the value after it, and what that leaves open of the hidden part; shape (N,) each.
+
+        `weight_N` is what the rollouts through each node weigh together.
+        """
+        error_N, part_N = np.zeros(len(weight_N)), weight_N / weight_N[np.maximum(self.parent_N, 0)]
         step_N = self.profile.step_TP[self.task_N, self.turn_N]
         order_N = np.argsort(-self.turn_N, kind="stable")
         for nodes in np.split(order_N, np.flatnonzero(np.diff(self.turn_N[order_N])) + 1):
             nodes = nodes[self.parent_N[nodes] >= 0]
             parents = self.parent_N[nodes]
-            np.add.at(error_N, parents, (step_N[nodes] + self.gamma**2 * error_N[nodes]) / children_N[parents] ** 2)
-        last = self.hidden_TP.shape[1] - 1
-        hidden_N = np.where(self.inner_N, self.hidden_TP[self.task_N, np.minimum(self.turn_N + 1, last)], 0.0)
+            np.add.at(error_N, parents, part_N[nodes] ** 2 * (step_N[nodes] + self.gamma**2 * error_N[nodes]))
+        hidden_N = np.where(self.inner_N, self.hidden_TP[self.task_N, self.next_N], 0.0)
         share_N = hidden_N / np.maximum(hidden_N + error_N, _TINY)
         return share_N, hidden_N * (1.0 - share_N)
 

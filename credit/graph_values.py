@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credit.adjacency import Adjacency, distances
+from credit.adjacency import Adjacency, distances, once_each
 from credit.errors import GroupError
 from credit.graph_chains import Chains
 from credit.graph_knot import Knot
@@ -83,13 +83,14 @@ class _Peeling:
 
     def backwards(self, front_F: IntArray) -> None:
         """Spread the values of a front, whose values are right, to all nodes that wait for no others."""
+        scratch_V = np.empty(len(self.value_V), dtype=np.int64)
         while len(front_F):
             edges = self.entering.edges(front_F)
             edges = edges[self.open_V[self.source_E[edges]] > 0]
             before = self.source_E[edges]
             np.add.at(self.value_V, before, self.factor_E[edges] * self.value_V[self.target_E[edges]])
             np.subtract.at(self.open_V, before, 1)
-            front_F = np.unique(before[self.open_V[before] == 0])
+            front_F = once_each(before[self.open_V[before] == 0], scratch_V)
 
     def knot(self) -> IntArray:
         """The nodes that are left once those that no cycle leads to are peeled off forwards, shape (K,)."""
@@ -97,12 +98,12 @@ class _Peeling:
         inner_E = inside_V[self.source_E] & inside_V[self.target_E]
         leaving = Adjacency.by(np.where(inner_E, self.source_E, -1), len(inside_V))
         entries_V = np.bincount(self.target_E[inner_E], minlength=len(inside_V))
-        front_F = np.flatnonzero(inside_V & (entries_V == 0))
+        front_F, scratch_V = np.flatnonzero(inside_V & (entries_V == 0)), np.empty(len(inside_V), dtype=np.int64)
         while len(front_F):
             inside_V[front_F] = False
             after = self.target_E[leaving.edges(front_F)]
             np.subtract.at(entries_V, after, 1)
-            front_F = np.unique(after[entries_V[after] == 0])
+            front_F = once_each(after[entries_V[after] == 0], scratch_V)
         return np.flatnonzero(inside_V)
 
     def solved(self, knot_K: IntArray, part_V: IntArray, names: Sequence[object]) -> FloatArray:

@@ -7,6 +7,8 @@
 
 The last turn of a successful rollout leads to success itself, d = 0; a success is an outcome of at least `success`, or by default the
 best outcome of its task. A task without a success has A_G = 0; repeated transitions count as often as they were taken, by weight.
+Needs states. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the caller.
+Defaults: omega .1, both weights 1, a success is the task's best outcome.
 Source: Beyond Trajectory-Level Attribution (arXiv 2605.26684). Reconstructed: what a success is where rewards are not binary, weights on
 trees, and the unit of omega ** d: it is taken relative to the best turn of its state, so that eps means the same at every distance
 (the published recipe has omega ** d in units of the success reward, which with omega .1 and eps 1e-6 mutes states more than about
@@ -34,6 +36,11 @@ class GraphGpoSettings(Settings):
     """Weight of A_G."""
     success: float | None = number(None, -np.inf, optional=True)
     """Least outcome that is a success; None: the best outcome of the task."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.graph_weight == 0:
+            self.refuse("graph_weight=0", "omega", "success")
 
 
 def graphgpo(batch: Batch, settings: GraphGpoSettings) -> FloatArray:

@@ -1,5 +1,7 @@
 """GRPO: every turn of a rollout gets (R - mean) / (std + eps) over the group's outcomes, each rollout counted by its weight.
 
+Needs nothing beyond rewards. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the
+caller. Defaults: ddof 1, normalised, eps 1e-6.
 Source: Shao et al., DeepSeekMath (arXiv 2402.03300), outcome supervision.
 """
 

@@ -7,6 +7,8 @@ divides by (population std + 1e-6). A turn that has fewer than k turns before it
 with, or where the return is the mean (up to rounding), takes no weight; a turn without any level gets 0. There is no episode term: add
 one with `mix`.
 Returns of a shared node enter once for every rollout below it, with that rollout's weight.
+Needs states. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the caller. Defaults:
+gamma .95, history 2, alpha 1, mode mean.
 Source: He et al., Hierarchy-of-Groups Policy Optimization (arXiv 2602.22817). Its public code counts levels from 1, so that w_k there
 is (k + 2) ** alpha.
 """
@@ -32,25 +34,28 @@ class HgpoSettings(Settings):
     """How much more a closer level weighs; 0: all levels alike."""
     mode: Literal["mean", "mean_std"] = choice("mean", "mean_std")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.history == 0:
+            self.refuse("history=0", "alpha")
+
 
 def hgpo(batch: Batch, settings: HgpoSettings) -> FloatArray:
-    """Advantage of each row, shape (O,). Axis _X: the rows that have a level."""
+    """Advantage of each row, shape (O,)."""
     return_O, error_O = batch.returns(settings.gamma), batch.return_errors(settings.gamma)
     sum_O, weight_O = np.zeros(len(return_O)), np.zeros(len(return_O))
-    first_O = np.zeros(len(return_O), dtype=bool)
-    first_O[batch.nodes.first_N] = True
-    context_O = dense(batch.state_O)
+    cell_O = dense(batch.state_O)
     for level in range(min(settings.history, int(batch.position_O.max())) + 1):
+        deep_O = batch.position_O >= level
         if level:
-            context_O = dense(context_O, np.roll(batch.state_O, level))
-        rows_X = np.flatnonzero(batch.position_O >= level)
-        cell_X = dense(context_O[rows_X])
-        level_X = centre(return_O[rows_X], batch.weight_O[rows_X], cell_X, error_O[rows_X])
-        nodes_K = np.bincount(cell_X[first_O[rows_X]])
-        counts_X = (np.abs(level_X) > error_O[rows_X]) & (nodes_K[cell_X] > 1)
+            # Rows without this level are apart from all that have it.
+            cell_O = dense(cell_O, np.where(deep_O, np.roll(batch.state_O, level) + 1, 0))
+        level_O = centre(return_O, batch.weight_O, cell_O, error_O)
+        nodes_K = np.bincount(cell_O[batch.nodes.first_N])
+        counts_O = deep_O & (np.abs(level_O) > error_O) & (nodes_K[cell_O] > 1)
         if settings.mode == "mean_std":
-            level_X = level_X / (deviation(level_X, batch.weight_O[rows_X], cell_X, 0)[cell_X] + EPS)
-        share = (level + 1.0) ** settings.alpha
-        weight_O[rows_X[counts_X]] += share
-        sum_O[rows_X[counts_X]] += share * level_X[counts_X]
+            level_O = level_O / (deviation(level_O, batch.weight_O, cell_O, 0)[cell_O] + EPS)
+        share_O = np.where(counts_O, (level + 1.0) ** settings.alpha, 0.0)
+        weight_O += share_O
+        sum_O += share_O * level_O
     return np.divide(sum_O, weight_O, out=sum_O, where=weight_O > 0.0)

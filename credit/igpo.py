@@ -11,6 +11,7 @@ A group whose outcomes are all equal is judged by its gains; rewards that are al
 are `grpo` with ddof 0. Failed rollouts are left out by the caller. Needs information_gain (0 where a turn gathers nothing).
 Every turn still to come brings its own centred reward, so that a rollout's length moves its advantages: where the policy decides when to
 stop, this rule is biased against turns that earn less than the mean, however good what follows them.
+A group of one is an error.
 Source: Wang et al., Information Gain-based Policy Optimization (arXiv 2510.14967); both modes as in the public code, which however leaves
 gains of exactly 0 out of the statistics; here every turn counts.
 """

@@ -11,6 +11,7 @@ It needs what any of its terms needs, allows a group of one where all of them do
 does: a term that does not adds exactly 0 there. Its diagnostics are those of its terms, each under "place.method.figure". Nothing is
 normalised: terms on different scales (`grpo` is in deviations, `dr_grpo` and `rtmc` in rewards) are for the weights to balance.
 Default: dr_grpo + rtmc, both in rewards. Source: reconstructed; the sum of GiGPO and of tree methods with a group term, made general.
+Failed rollouts must be left out by the caller.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,11 @@ def mix(batch: Batch, settings: MixSettings) -> FloatArray:
 def mix_needs(settings: MixSettings) -> frozenset[str]:
     """What any term needs."""
     return frozenset().union(*(term.method.needs for term in settings.terms))
+
+
+def mix_by_state(settings: MixSettings) -> bool:
+    """Whether any term compares turns by their states."""
+    return any(term.method.by_state for term in settings.terms)
 
 
 def mix_lone(settings: MixSettings) -> bool:

@@ -13,8 +13,11 @@ IntArray = npt.NDArray[np.int64]
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 """Relative difference between two sums of the same rewards that counts as rounding: each term and the sum are off by half a bit."""
 
+_INTEGER_BITS = 63
 _SPARSE = 16
 """Codes up to this many times the number of rows are counted; where they reach further, they are sorted."""
+_FULL = 4
+"""Up to this many times the number of rows every possible code is numbered; further, only those that occur."""
 
 
 def sums(cells_X: IntArray, values_X: FloatArray) -> FloatArray:
@@ -64,12 +67,39 @@ def dense(*columns: IntArray) -> IntArray:
     return codes_X if len(columns) > 1 else _ranked(codes_X)
 
 
+def first_rows(cells_X: IntArray) -> IntArray:
+    """The first row of each cell, shape (K,)."""
+    first_K = np.empty(int(cells_X.max(initial=-1)) + 1, dtype=np.int64)
+    # Of several rows that are written to one place the last one stays.
+    first_K[cells_X[::-1]] = np.arange(len(cells_X))[::-1]
+    return first_K
+
+
+def stable_order(codes_X: IntArray) -> IntArray:
+    """The rows by rising code, rows of equal codes in their order, shape (X,); codes are not negative."""
+    row_bits = len(codes_X).bit_length()
+    if int(codes_X.max(initial=0)).bit_length() + row_bits > _INTEGER_BITS:
+        return np.argsort(codes_X, kind="stable")
+    # Code and row as one number: plain integers are sorted several times as fast as places.
+    packed_X = (codes_X << row_bits) | np.arange(len(codes_X))
+    packed_X.sort()
+    return packed_X & ((1 << row_bits) - 1)
+
+
 def _ranked(codes_X: IntArray) -> IntArray:
     """The rank of each code among the distinct ones, shape (X,)."""
     span = int(codes_X.max(initial=-1)) + 1
     if span > _SPARSE * len(codes_X):
-        return np.unique(codes_X, return_inverse=True)[1]
+        order_X = stable_order(codes_X)
+        rank_X = np.empty(len(codes_X), dtype=np.int64)
+        rank_X[order_X] = np.cumsum(np.diff(codes_X[order_X], prepend=codes_X[order_X[:1]]) != 0)
+        return rank_X
     # Counting which codes occur is linear, where sorting is not.
-    seen = np.zeros(span, dtype=np.int64)
-    seen[codes_X] = 1
-    return (np.cumsum(seen) - 1)[codes_X]
+    seen = np.zeros(span, dtype=bool)
+    seen[codes_X] = True
+    if span <= _FULL * len(codes_X):
+        return np.cumsum(seen)[codes_X] - 1
+    found = np.flatnonzero(seen)
+    rank = np.empty(span, dtype=np.int64)
+    rank[found] = np.arange(len(found))
+    return rank[codes_X]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit.errors import GroupError
-from credit.moments import IntArray
+from credit.moments import IntArray, first_rows
 from credit.reader import Columns
 
 
@@ -36,10 +36,10 @@ def read_nodes(columns: Columns, position_O: IntArray, ends_R: IntArray) -> Node
     node_O = columns.node_O
     count = int(node_O.max(initial=-1)) + 1
     if count == len(node_O):
-        rows_O = np.arange(count)
-        return Nodes(rows_O, rows_O, np.where(position_O == 0, -1, rows_O - 1), np.bincount(rows_O[position_O > 0] - 1, minlength=count))
-    first_N = np.empty(count, dtype=np.int64)
-    first_N[node_O[::-1]] = np.arange(len(node_O))[::-1]
+        rows_O, children_N = np.arange(count), np.ones(count, dtype=np.int64)
+        children_N[ends_R] = 0
+        return Nodes(rows_O, rows_O, np.where(position_O == 0, -1, rows_O - 1), children_N)
+    first_N = first_rows(node_O)
     before_O = np.where(position_O == 0, -1, np.roll(node_O, 1))
     _check_tree(columns, first_N[node_O], before_O, position_O)
     parent_N = before_O[first_N]

@@ -8,6 +8,7 @@ Needs `anchor` on every turn, the same in all turns of a task, else `GroupError`
 paper's rule has it: where all rollouts succeed at what the reference often failed, all are better than the anchor, and A is 0 only where
 the outcome equals the anchor (up to rounding). Failed rollouts must be left out. No settings.
 The paper's data filter (no tasks that the reference always solved, demonstrations for those it never did) chooses tasks, not advantages.
+A group of one is allowed: its rollout is compared with the reference, not with others.
 Source: PVPO, Pre-Estimated Value-Based Policy Optimization (arXiv 2508.21104).
 """
 

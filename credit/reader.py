@@ -3,7 +3,7 @@
 Codes of states are never equal for two tasks, so that nothing an estimator groups by state can reach across tasks.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from itertools import chain
 from operator import attrgetter
@@ -51,39 +51,83 @@ class Columns:
 
     def place(self, row: int) -> str:
         """Where a row stands in the input, for a message."""
-        return _place(self.lengths, row)
+        return place(self.lengths, row)
 
 
 def read_tasks(tasks: Iterable[Rollouts], needs: frozenset[str] = frozenset(), parts: bool = False) -> Columns:
     """Columns of the rollouts of several tasks; `needs` names optional fields, `parts` reads `Turn.rewards`. Raises `GroupError`."""
-    lengths: list[list[int]] = []
-    states, actions, actions_seen = StateCodes(), [np.zeros(0, np.int64)], {}
-    rewards, nodes = [], []
-    optional: dict[str, list[Any]] = {name: [] for name in (*sorted(needs), *(["rewards"] if parts else []))}
+    tasks = list(tasks)
+    reading = _Reading(len(tasks), sorted(needs), parts)
     for rollouts in tasks:
-        # Task by task, so that a turn is looked at while the processor has it at hand.
-        turns_R = _rollouts(rollouts)
-        lengths.append(list(map(len, turns_R)))
+        reading.add(_rollouts(rollouts))
+    return reading.columns()
+
+
+class _Reading:
+    """Columns in the making: task by task, all that is wanted of a turn is taken while the processor has it at hand."""
+
+    def __init__(self, tasks: int, needs: list[str], parts: bool) -> None:
+        self._tasks, self._needs, self._parts = tasks, needs, parts
+        self._lengths: list[list[int]] = []
+        self._rows = 0
+        self._states = StateCodes()
+        self._actions: dict[Hashable, int] = {}
+        self._codes: dict[str, list[IntArray]] = {name: [np.zeros(0, np.int64)] for name in ("action", "node")}
+        self._numbers: dict[str, list[FloatArray]] = {name: [np.zeros(0)] for name in ("reward", *needs)}
+        self._rewards: list[dict[str, FloatArray]] = []
+
+    def add(self, turns_R: list[list[Turn]]) -> None:
+        """One task."""
+        self._lengths.append(list(map(len, turns_R)))
         turns = list(chain.from_iterable(turns_R))
-        states.add([turn.state for turn in turns], [turn.next_state for turn in turns], lengths[-1])
-        actions.append(firsts("action", [turn.action for turn in turns], actions_seen, len(rewards)))
-        rewards += [turn.reward for turn in turns]
-        nodes += [turn.node for turn in turns]
-        for name, values in optional.items():
-            values += map(attrgetter(name), turns)
-    place = lambda row: _place(lengths, row)  # noqa: E731
-    state_O, next_state_O = states.codes()
-    return Columns(
-        lengths=lengths,
-        states=states.states,
-        state_O=state_O,
-        next_state_O=next_state_O,
-        action_O=dense(np.concatenate(actions)),
-        reward_O=_numbers("reward", rewards, place, MAX_REWARD),
-        node_O=_node_codes(nodes, lengths),
-        rewards=_parts(optional["rewards"], place) if parts else {},
-        extra={name: _optional(name, optional[name], place) for name in sorted(needs)},
-    )
+        self._states.add([turn.state for turn in turns], [turn.next_state for turn in turns], self._lengths[-1])
+        self._codes["action"].append(firsts("action", [turn.action for turn in turns], self._actions, self._rows))
+        self._codes["node"].append(self._nodes([turn.node for turn in turns]))
+        self._numbers["reward"].append(_numbers("reward", [turn.reward for turn in turns], self._place))
+        for name in self._needs:
+            self._numbers[name].append(_optional(name, list(map(attrgetter(name), turns)), self._place))
+        if self._parts:
+            self._rewards.append(_parts(list(map(attrgetter("rewards"), turns)), self._place))
+        self._rows += len(turns)
+
+    def columns(self) -> Columns:
+        """All tasks so far."""
+        state_O, next_state_O = self._states.codes()
+        number = {name: np.concatenate(pieces) for name, pieces in self._numbers.items()}
+        names = sorted(set().union(*self._rewards), key=str)
+        return Columns(
+            lengths=self._lengths,
+            states=self._states.states,
+            state_O=state_O,
+            next_state_O=next_state_O,
+            action_O=dense(np.concatenate(self._codes["action"])),
+            reward_O=number["reward"],
+            node_O=dense(np.concatenate(self._codes["node"])),
+            rewards={name: np.concatenate([self._part(task, name) for task in range(self._tasks)]) for name in names},
+            extra={name: number[name] for name in self._needs},
+        )
+
+    def _part(self, task: int, name: str) -> FloatArray:
+        """A named reward of the turns of a task; 0 where none of them has it."""
+        part_X = self._rewards[task].get(name)
+        return np.zeros(sum(self._lengths[task])) if part_X is None else part_X
+
+    def _nodes(self, nodes: list[Any]) -> IntArray:
+        """For each turn of a task the first row of its node."""
+        alone = nodes.count(None)
+        if alone == len(nodes):
+            return np.arange(self._rows, self._rows + len(nodes))
+        if not set(map(type, nodes)) <= {int, type(None)}:
+            for row, node in enumerate(nodes):
+                if node is not None and (isinstance(node, bool) or not isinstance(node, int | np.integer)):
+                    raise GroupError(f"{self._place(row)} has node {node!r}; a node is an integer, or None for a turn of its own")
+        # A tuple is no integer, and so equals no other turn's node.
+        own = [(row,) if node is None else node for row, node in enumerate(nodes)] if alone else nodes
+        return firsts("node", own, {}, self._rows)
+
+    def _place(self, row: int) -> str:
+        """Where a row of the task that is being added stands in the input, for a message."""
+        return place([*self._lengths, *[[]] * (self._tasks - len(self._lengths))], self._rows + row)
 
 
 def _rollouts(rollouts: object) -> list[list[Turn]]:
@@ -98,7 +142,7 @@ def _turns(rollout: object, index: int) -> list[Turn]:
         if not isinstance(rollout, Iterable) or isinstance(rollout, _NO_SEQUENCE):
             raise GroupError(f"rollout {index} is a {type(rollout).__name__}; a rollout is a sequence of turns")
         turns = list(rollout)
-    if set(map(type, turns)) <= {Turn}:
+    if list(map(type, turns)).count(Turn) == len(turns):
         return turns
     return [turn if isinstance(turn, Turn) else _turn(turn, f"turn {t} of rollout {index}") for t, turn in enumerate(turns)]
 
@@ -116,27 +160,19 @@ def _turn(turn: object, place: str) -> Turn:
     return Turn(**turn)
 
 
-def _spans(lengths: list[list[int]]) -> Iterator[tuple[int, int]]:
-    """First and last + 1 row of each task."""
-    end = 0
-    for task in lengths:
-        start, end = end, end + sum(task)
-        yield start, end
-
-
-def _numbers(field: str, values: list[Any], place: Callable[[int], str], limit: float) -> FloatArray:
-    number_O = _as_numbers(values)
-    if number_O is not None and (np.abs(number_O) <= limit).all():
-        return number_O
-    wrong = [row for row, value in enumerate(values) if not (_is_number(value, limit) and abs(value) <= limit)]
+def _numbers(field: str, values: list[Any], place: Callable[[int], str]) -> FloatArray:
+    number_X = _as_numbers(values)
+    if number_X is not None and number_X.min(initial=0.0) >= -MAX_REWARD and number_X.max(initial=0.0) <= MAX_REWARD:
+        return number_X
+    wrong = [row for row, value in enumerate(values) if not (_is_number(value) and abs(value) <= MAX_REWARD)]
     if not wrong:
         return np.array(values, dtype=np.float64)
-    kind = f"a {field} is a finite number of at most {limit:g} in size"
+    kind = f"a {field} is a finite number of at most {MAX_REWARD:g} in size"
     raise GroupError(f"{place(wrong[0])} has {field} {values[wrong[0]]!r}; {kind}")
 
 
 def _as_numbers(values: list[Any]) -> FloatArray | None:
-    """The values as an array, shape (O,), where NumPy finds that all are real numbers; None where one may be anything else."""
+    """The values as an array where NumPy finds that all are real numbers; None where one may be anything else."""
     try:
         found = np.array(values)
     except (TypeError, ValueError):
@@ -144,49 +180,34 @@ def _as_numbers(values: list[Any]) -> FloatArray | None:
     return found.astype(np.float64, copy=False) if found.dtype.kind in "fiub" and found.ndim == 1 else None
 
 
-def _is_number(value: object, limit: float) -> bool:
-    # An integer may be too large for a float; one that is too large for a reward is told apart here, before the conversion.
-    return isinstance(value, float | np.floating | np.bool_ | np.integer) or (isinstance(value, int) and abs(value) <= limit)
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.floating | np.bool_ | np.integer)
 
 
 def _optional(name: str, values: list[Any], place: Callable[[int], str]) -> FloatArray:
     if name in MAY_LACK:
         values = [MAY_LACK[name] if value is None else value for value in values]
     try:
-        return _numbers(name, values, place, MAX_REWARD)
+        return _numbers(name, values, place)
     except GroupError:
-        if None in values:
-            raise GroupError(f"{place(values.index(None))} has no {name}, which this method needs on every turn; set `{name}`") from None
+        for row, value in enumerate(values):
+            if value is None:
+                raise GroupError(f"{place(row)} has no {name}, which this method needs on every turn; set `{name}`") from None
         raise
 
 
 def _parts(parts: list[Any], place: Callable[[int], str]) -> dict[str, FloatArray]:
-    """Each named reward of every turn; a name that a turn does not have is 0 there."""
+    """Each named reward of the turns; a name that a turn does not have is 0 there."""
     if not set(map(type, parts)) <= {dict}:
         for row, part in enumerate(parts):
             if not isinstance(part, Mapping):
                 raise GroupError(f"{place(row)} has rewards {part!r}; this needs a mapping from names to numbers on every turn")
     names = sorted(set().union(*parts), key=str)
-    return {name: _numbers(f"rewards[{name!r}]", [part.get(name, 0.0) for part in parts], place, MAX_REWARD) for name in names}
+    return {name: _numbers(f"rewards[{name!r}]", [part.get(name, 0.0) for part in parts], place) for name in names}
 
 
-def _node_codes(nodes: list[Any], lengths: list[list[int]]) -> IntArray:
-    alone = nodes.count(None)
-    if alone == len(nodes):
-        return np.arange(len(nodes))
-    if not set(map(type, nodes)) <= {int, type(None)}:
-        for row, node in enumerate(nodes):
-            if node is not None and (isinstance(node, bool) or not isinstance(node, int | np.integer)):
-                raise GroupError(f"{_place(lengths, row)} has node {node!r}; a node is an integer, or None for a turn of its own")
-    first_O = np.empty(len(nodes), dtype=np.int64)
-    for start, end in _spans(lengths):
-        # A tuple is no integer, and so equals no other turn's node.
-        own = [(row,) if node is None else node for row, node in enumerate(nodes[start:end])] if alone else nodes[start:end]
-        first_O[start:end] = firsts("node", own, {}, start)
-    return dense(first_O)
-
-
-def _place(lengths: list[list[int]], row: int) -> str:
+def place(lengths: list[list[int]], row: int) -> str:
+    """Where a row stands in the input, for a message."""
     ends = np.cumsum(list(chain.from_iterable(lengths)))
     rollout = int(np.searchsorted(ends, row, side="right"))
     turn = row - int(ends[rollout - 1] if rollout else 0)

@@ -39,6 +39,8 @@ class Estimator:
     """What an advantage is made of: whole rollouts, the merged graph, the tree, or the single turn."""
     needs: Callable[[Any], Iterable[str]] = _nothing
     """The optional fields of `credit.Turn` that the function reads under these settings."""
+    by_state: bool | Callable[[Any], bool] = False
+    """Whether turns are compared by their states (under these settings); else what counts as the same state makes no difference."""
     lone: Callable[[Any], bool] = _never
     """Whether a group of one rollout is allowed under these settings."""
     diagnostics: Callable[[Batch, Any], dict[str, float]] = _no_figures
@@ -64,6 +66,12 @@ class Method:
     def lone(self) -> bool:
         """Whether a group of one rollout is allowed."""
         return self.estimator.lone(self.settings)
+
+    @property
+    def by_state(self) -> bool:
+        """Whether turns are compared by their states."""
+        compares = self.estimator.by_state
+        return compares(self.settings) if callable(compares) else compares
 
     @property
     def judges_turns(self) -> bool:

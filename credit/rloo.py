@@ -1,6 +1,8 @@
 """RLOO: every turn of a rollout gets its outcome minus the mean outcome of the *other* rollouts, n / (n - 1) (R - mean).
 
 With weights, leaving rollout i out of the mean gives W / (W - w_i) (R_i - mean), W the sum of all weights.
+Needs nothing beyond rewards. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the
+caller.
 Source: Ahmadian et al., Back to Basics (arXiv 2402.14740).
 """
 

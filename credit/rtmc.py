@@ -5,6 +5,8 @@
 
 V_prior is the group's mean outcome. All counts and means are sums of rollout weights. A turn that meets (s,a) again in its rollout
 brings no second return, but receives the same advantage. A lone rollout falls back on its prior, which is its own outcome: 0.
+Needs states. Unanimous groups receive exactly 0; failed rollouts must be left out by the caller.
+Defaults: gamma .99, n_p 2, not normalised.
 Source: Rollout-Tree Monte Carlo, arXiv 2604.11037.
 """
 
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit.batch import Batch
-from credit.moments import FloatArray, centre, dense, deviation, sums
+from credit.moments import FloatArray, centre, dense, deviation, first_rows, sums
 from credit.settings import Settings, flag, number
 
 
@@ -30,7 +32,7 @@ class RtmcSettings(Settings):
 def rtmc(batch: Batch, settings: RtmcSettings) -> FloatArray:
     """Advantage of each row, shape (O,). Axes: _F first visits, _P pairs (s,a), _S states."""
     pair_O, state_O = dense(batch.state_O, batch.action_O), dense(batch.state_O)
-    first_F = np.unique(dense(batch.rollout_O, pair_O), return_index=True)[1]
+    first_F = first_rows(dense(batch.rollout_O, pair_O))
     pair_F, weight_F = pair_O[first_F], batch.weight_O[first_F]
     state_P = np.empty(int(pair_O.max()) + 1, dtype=np.int64)
     state_P[pair_O] = state_O

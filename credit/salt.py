@@ -3,6 +3,8 @@
 Two turns are the same edge exactly when state, action and next state are equal and, with `history = h`, so are the h transitions
 before each (a rollout that has fewer before it matches only others that have as few). An edge that no other turn shares keeps
 its rollout's advantage; nothing is renormalised. A rollout that takes an edge twice counts twice in that edge's mean.
+Needs states. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the caller. Defaults: base
+grpo, ddof 1, history 0.
 Source: arXiv 2510.20022.
 """
 

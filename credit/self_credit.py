@@ -11,6 +11,7 @@ The sign of an advantage never changes. A rollout that cites nothing keeps its b
 no rollout above or none below the mean (unanimous groups, which most bases give 0 anyway). The mean of w counts each turn of the rollout
 once; rows of a shared node, whose citations may differ, are averaged by weight afterwards. Failed rollouts are left out by the caller.
 Needs cited, and what the base needs.
+A group of one is allowed where the base allows it.
 Reconstructed: only the idea (citations weighed by how much more often successes make them, mean weight 1) is published; the rule is ours.
 """
 

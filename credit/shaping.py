@@ -13,7 +13,7 @@ from credit.moments import FloatArray
 from credit.registry import Estimator
 
 
-def shaping(settings: type[Any], function: Callable[[Batch, Any], FloatArray], doc: str, *needs: str) -> Estimator:
+def shaping(settings: type[Any], function: Callable[[Batch, Any], FloatArray], doc: str, *needs: str, by_state: bool = False) -> Estimator:
     """The table's entry for a shaping method that itself reads the optional fields `needs`."""
     return Estimator(
         settings,
@@ -21,6 +21,7 @@ def shaping(settings: type[Any], function: Callable[[Batch, Any], FloatArray], d
         doc,
         "turn",
         needs=lambda chosen: base_method(chosen.base).needs.union(needs),
+        by_state=lambda chosen: by_state or base_method(chosen.base).by_state,
         lone=lambda chosen: base_method(chosen.base).lone,
         diagnostics=lambda batch, chosen: base_method(chosen.base).diagnostics(batch),
         judges_turns=lambda chosen: base_method(chosen.base).judges_turns,

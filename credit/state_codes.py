@@ -3,8 +3,7 @@
 Values are told apart by a dictionary, so that equality means what it means for dictionary keys.
 """
 
-from collections.abc import Hashable
-from contextlib import suppress
+from collections.abc import Hashable, Sequence
 from itertools import accumulate, count
 
 import numpy as np
@@ -13,7 +12,7 @@ from credit.errors import GroupError
 from credit.moments import IntArray, dense
 
 
-def firsts(field: str, values: list[Hashable], seen: dict[Hashable, int], start: int) -> IntArray:
+def firsts(field: str, values: Sequence[Hashable], seen: dict[Hashable, int], start: int) -> IntArray:
     """For each value the number of the first one that equals it, shape (len(values),).
 
     Values are numbered from `start` on; `seen` has the earlier ones with their numbers, and receives the new ones.
@@ -41,7 +40,7 @@ class StateCodes:
         self._before.append(firsts("state", before, seen, start))
         last = [end - 1 for end, length in zip(accumulate(lengths), lengths, strict=True) if length]
         if _lead_on(before, after, last):
-            first_X = np.roll(self._before[-1], -1)
+            first_X = np.concatenate((self._before[-1][1:], self._before[-1][:1]))
             first_X[last] = firsts("next_state", [after[row] for row in last], seen, middle)
         else:
             first_X = firsts("next_state", after, seen, middle)
@@ -58,12 +57,11 @@ class StateCodes:
 def _lead_on(before: list[Hashable], after: list[Hashable], last: list[int]) -> bool:
     """Whether every turn but the `last` of each rollout leads to the state before the next one.
 
-    Most do, and to see it is far cheaper than to look each state up.
+    Most do, and to see it is far cheaper than to look each state up. Only text is compared: of other kinds, what equals a key may be none.
     """
+    if list(map(type, after)).count(str) < len(after):
+        return False
     ahead = before[1:] + before[:1]
     for row in last:
         ahead[row] = after[row]
-    # What cannot be compared is no dictionary key either, and is refused when it is looked up.
-    with suppress(TypeError, ValueError):
-        return ahead == after
-    return False
+    return ahead == after

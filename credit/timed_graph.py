@@ -7,10 +7,12 @@ turns gets fewer, evenly chosen ones, so that there are at most `_FOLD` timed ed
 
 Values behind the graph's rim have places after those of its timed states (`TimedGraph.with_rim`): one for the end, behind which nothing
 is earned, because the episode is over or the limit on turns cuts it off; and one for each task and turn, for states in which no turn was
-taken, because their rollouts were cut off there.
+taken, because their rollouts were cut off there. The limit of a task is the latest turn after which a rollout was cut off; where another
+rollout went on past it, it was no limit on turns, and none is known.
 
-Axes: _N nodes, _S states, _D distinct transitions (state, action, next state), _X timed states, _E timed edges (a timed state with one
-of its transitions). Timed states stand in order of falling turn number, timed edges in the order of their timed states.
+Axes: _N nodes, _S states, _D distinct transitions (state, action, next state), _M states with each turn at which they were met, _X timed
+states (some of _M in one), _E timed edges (a timed state with one of its transitions), _K dense codes, _T tasks. Timed states stand in
+order of falling turn number, timed edges in the order of their timed states.
 """
 
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit.batch import Batch
-from credit.moments import FloatArray, IntArray, dense
+from credit.moments import FloatArray, IntArray, dense, first_rows
 
 _FOLD = 8
 _OVER = -1
@@ -64,7 +66,7 @@ class TimedGraph:
         next_N = np.where(last_N & ~cut_N, _OVER, batch.next_state_O[first_N])
         # In the order of their codes, the transitions of a state stand together.
         kind_N = dense(state_N, batch.action_O[first_N], next_N + 1)
-        sample_D = _first(kind_N)
+        sample_D = first_rows(kind_N)
         count_D = np.bincount(kind_N).astype(np.float64)
         reward_D = np.bincount(kind_N, reward_N) / count_D
         kinds_S = np.bincount(state_N[sample_D], minlength=len(batch.states))
@@ -75,17 +77,14 @@ class TimedGraph:
         source_E = np.repeat(np.arange(len(state_X)), kinds_X)
         start_S = np.cumsum(kinds_S) - kinds_S
         kind_E = start_S[state_X][source_E] + np.arange(len(source_E)) - edge_start_X[:-1][source_E]
-        limit_T = np.zeros(batch.tasks, dtype=np.int64)
-        np.maximum.at(limit_T, task_N[cut_N], turn_N[cut_N] + 1)
-        limit_T[limit_T == 0] = np.iinfo(np.int64).max
         task_X = np.empty(len(state_X), dtype=np.int64)
         task_X[at_N] = task_N
         turns = int(turn_N.max()) + 1
         next_E, after_E = next_N[sample_D][kind_E], turn_X[source_E] + 1
         unseen_E = len(state_X) + 1 + task_X[source_E] * (turns + 1) + after_E
-        target_E = np.where(
-            (next_E == _OVER) | (after_E >= limit_T[task_X][source_E]), len(state_X), _met(next_E, after_E, state_X, turn_X, unseen_E)
-        )
+        limit_T = _limits(task_N, turn_N, cut_N)
+        ended_E = (next_E == _OVER) | (after_E >= limit_T[task_X][source_E])
+        target_E = np.where(ended_E, len(state_X), _met(next_E, after_E, state_X, turn_X, unseen_E))
         ends = np.flatnonzero(np.diff(turn_X)) + 1
         return cls(
             state_X=state_X,
@@ -109,17 +108,19 @@ class TimedGraph:
         return np.concatenate([values_X, [0.0], np.pad(means_TP, ((0, 0), (0, 1))).ravel()])
 
 
-def _first(codes_X: IntArray) -> IntArray:
-    """The first row of each dense code."""
-    first_K = np.empty(int(codes_X.max()) + 1, dtype=np.int64)
-    first_K[codes_X[::-1]] = np.arange(len(codes_X))[::-1]
-    return first_K
+def _limits(task_N: IntArray, turn_N: IntArray, cut_N: np.ndarray) -> IntArray:
+    """The first turn that each task's limit forbids, or a number that no turn reaches, shape (T,)."""
+    past_T = np.zeros(int(task_N.max()) + 1, dtype=np.int64)
+    np.maximum.at(past_T, task_N, turn_N + 1)
+    known_T = np.zeros(len(past_T), dtype=np.bool_)
+    known_T[task_N[cut_N & (turn_N + 1 == past_T[task_N])]] = True
+    return np.where(known_T, past_T, np.iinfo(np.int64).max)
 
 
 def _timed_states(state_N: IntArray, turn_N: IntArray, kinds_S: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """The timed state of each node, and the state and turn of each timed state, latest turn first."""
     met_N = dense(state_N, turn_N)
-    first_M = _first(met_N)
+    first_M = first_rows(met_N)
     state_M, turn_M = state_N[first_M], turn_N[first_M]
     turns_S = np.bincount(state_M, minlength=len(kinds_S))
     allowed_S = np.maximum(1, _FOLD * np.bincount(state_N, minlength=len(kinds_S)) // np.maximum(kinds_S, 1))
@@ -131,7 +132,7 @@ def _timed_states(state_N: IntArray, turn_N: IntArray, kinds_S: IntArray) -> tup
     order_X = np.argsort(-turn_K, kind="stable")
     place_K = np.empty(len(order_X), dtype=np.int64)
     place_K[order_X] = np.arange(len(order_X))
-    return place_K[timed_M][met_N], state_M[_first(timed_M)][order_X], turn_K[order_X]
+    return place_K[timed_M][met_N], state_M[first_rows(timed_M)][order_X], turn_K[order_X]
 
 
 def _met(next_E: IntArray, turn_E: IntArray, state_X: IntArray, turn_X: IntArray, unseen_E: IntArray) -> IntArray:

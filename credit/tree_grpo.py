@@ -5,6 +5,8 @@
 A tree is all that grew from one first turn. Every turn of a rollout gets the rollout's sum, a shared turn the weighted mean of the
 rollouts below. A tree of one leaf, or of equal outcomes, adds exactly 0.
 On a flat group every tree has one leaf, and this is `grpo` with the same `ddof`.
+Needs a tree for its second term. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the
+caller. Defaults: ddof 1, own_weight 1.
 Source: Ji et al., Tree Search for LLM Agent Reinforcement Learning (arXiv 2509.21240).
 """
 

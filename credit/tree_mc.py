@@ -4,6 +4,9 @@ The value before a turn is the mean over its siblings (the continuations of the 
 group) of r + gamma V(after). Under "path" weights that averages children, under "leaf" weights leaves. A turn without siblings has
 no contrast: its advantage is exactly 0. `group_weight` w adds w (R - mean R), R the outcome and the mean over the group, so that turns
 of unforked stretches learn too.
+Needs a tree: on flat rollouts only first turns have siblings. Unanimous groups receive exactly 0; a group of one is an error; failed
+rollouts must be left out by the caller.
+Defaults: gamma 1, group_weight 0.
 Source: VinePPO (Kazemnejad et al., arXiv 2410.01679), with the tree's own leaves as the Monte-Carlo rollouts; the group term is ours.
 """
 

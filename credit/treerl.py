@@ -6,6 +6,8 @@ V of a node is the mean outcome of the rollouts that run through it (their rewar
 below one root, the task itself: for them V_parent = V_root is the group's mean. A turn without siblings has V = V_parent, exactly.
 Leaves are counted; all means are weighted, so that under "path" weights V averages children and under "leaf" weights leaves.
 On a flat group (one leaf below every turn) a first turn gets 2 (R - mean) and every later one R - mean: twice `dr_grpo`, then `dr_grpo`.
+Needs a tree for its second term. Unanimous groups receive exactly 0; a group of one is an error; failed rollouts must be left out by the
+caller. Default: divided.
 Source: Hou et al., TreeRL (arXiv 2506.11902).
 """
 

@@ -1,17 +1,18 @@
 """How much of the outcome's variance is settled before each turn, and how much of that a signature hides: read off pairs of rollouts.
 
 The return from the state before turn t varies among the rollouts of a task by v(t). Two rollouts that stand in the *same state* go on
-independently, so the covariance of their returns is the variance of the state's value, tau(t) = v(t) - sigma^2(t): what is settled.
-Two rollouts that merely have equal signatures, where signatures merge states that differ, covary by (1 - phi(t)) tau(t) only: phi is
+independently, so the covariance of their returns is the variance of the state's value, tau^2(t) = v(t) - sigma^2(t): what is settled.
+Two rollouts that merely have equal signatures, where signatures merge states that differ, covary by (1 - phi(t)) tau^2(t) only: phi is
 the *hidden* share of what is settled. Rollouts with equal signatures *and* equal pasts (all earlier states and actions: forks of one
 turn, and rollouts that began alike) are taken to be in the same state; they give tau, and the others give phi.
 
-What the rest of a rollout leaves open can only shrink, so S(t) sigma^2(t) never rises, S(t) the share of rollouts that are still going.
-How much one turn settles, S(t) alpha^2(t), is its fall from t to t + 1. Without data sigma^2 is what makes every turn settle the same.
+Seen from the start, what the rest of a rollout leaves open can only shrink: gamma^2t S(t) sigma^2(t) never rises, S(t) the share of
+rollouts that are still going. How much one turn settles, gamma^2t S(t) alpha^2(t), is its fall from t to t + 1. Without data sigma^2 is
+what makes every turn settle the same.
 
-Axes: _T tasks, _P positions (turns t), _B pools (tasks that share their shares tau / v and phi; their variances v stay their own),
-_N nodes, _G the grid of phi.
-Source: ours. tau / v is the intraclass correlation (Fisher 1925) of returns within states.
+Axes: _T tasks, _P positions (turns t), _C cells (tasks by positions), _B pools (tasks that share their shares tau^2 / v and phi; their
+variances v stay their own; tasks whose outcomes are all equal tell nothing), _O rows, _N nodes, _K sets of nodes, _G the grid of phi.
+Source: ours. tau^2 / v is the intraclass correlation (Fisher 1925) of returns within states.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from credit.batch import Batch
 from credit.isotonic import falling
 from credit.moments import FloatArray, IntArray, dense, sums
 
+_TINY = float(np.finfo(np.float64).tiny)
 _GRID = np.linspace(0.0, 1.0, 11)
 """The values that the hidden share may have."""
 _INDEPENDENT = 0.5
@@ -37,26 +39,26 @@ class VarianceProfile:
     mean_TP: FloatArray
     """Mean return from position t on of the rollouts that are still going."""
     settled_TP: FloatArray
-    """tau: variance of the value of the state before turn t."""
+    """tau^2: variance of the value of the state before turn t."""
     step_TP: FloatArray
-    """alpha^2: variance that turn t settles, per rollout still going."""
+    """alpha^2: variance of r + gamma V(s') that turn t settles, given the state before it."""
     hidden_TP: FloatArray
     """phi: share of `settled_TP` between states of one signature, from 0 (signatures are states) to 1 (they tell nothing)."""
 
 
 def variance_profile(
-    batch: Batch, return_O: FloatArray, return_N: FloatArray, pool_T: IntArray, prior_pairs: float, trust: float
+    batch: Batch, return_O: FloatArray, return_N: FloatArray, gamma: float, pool_T: IntArray, prior_pairs: float, trust: float
 ) -> VarianceProfile:
-    """The profile of each task, from the returns of rows and of nodes (the weighted mean of their rows).
+    """The profile of each task, from the returns of rows and of nodes (the weighted mean of their rows), discounted by `gamma` per turn.
 
-    `pool_T` is a dense code; `prior_pairs` is how many pairs the prior of tau counts at each position; `trust` is the probability,
+    `pool_T` is a dense code; `prior_pairs` is how many pairs the prior of tau^2 counts at each position; `trust` is the probability,
     before any data, that signatures hide nothing.
     """
     tasks, positions = batch.tasks, int(batch.position_O.max()) + 1
     shape = (tasks, positions)
     cell_O = batch.task_O * positions + batch.position_O
     alive_TP = np.bincount(cell_O, batch.weight_O, tasks * positions)
-    present_TP = np.maximum(alive_TP, np.finfo(np.float64).tiny)
+    present_TP = np.maximum(alive_TP, _TINY)
     mean_TP = np.bincount(cell_O, batch.weight_O * return_O, tasks * positions) / present_TP
     spread_TP = np.bincount(cell_O, batch.weight_O * (return_O - mean_TP[cell_O]) ** 2, tasks * positions) / present_TP
     ahead_O = batch.lengths_R[batch.rollout_O] - batch.position_O
@@ -64,12 +66,13 @@ def variance_profile(
     spread_TP, alive_TP = spread_TP.reshape(shape), alive_TP.reshape(shape)
     alive_TP = alive_TP / alive_TP[:, :1]
     close, merged = _pairs(batch, return_N, mean_TP, positions)
-    pooled = _Pooled.of(spread_TP, alive_TP, ahead_TP, close, merged, pool_T, prior_pairs)
+    varied_TP = np.where(batch.unanimous_T[:, None], 0.0, spread_TP)
+    pooled = _Pooled.of(varied_TP, alive_TP, ahead_TP, close, merged, gamma, pool_T, prior_pairs)
     hidden_BP = pooled.hidden(trust)
     settled_BP = pooled.settled(hidden_BP)
     open_TP = (1.0 - settled_BP[pool_T]) * spread_TP
     left_TP = alive_TP * open_TP
-    fall_TP = np.maximum(left_TP - np.pad(left_TP[:, 1:], ((0, 0), (0, 1))), 0.0)
+    fall_TP = np.maximum(left_TP - gamma**2 * np.pad(left_TP[:, 1:], ((0, 0), (0, 1))), 0.0)
     return VarianceProfile(
         mean_TP=mean_TP.reshape(shape),
         settled_TP=spread_TP - open_TP,
@@ -110,8 +113,8 @@ def _pairs(batch: Batch, return_N: FloatArray, mean_C: FloatArray, positions: in
     level_C = np.divide(all_product_C, all_C, out=np.zeros(len(all_C)), where=all_C > 0)
     state_C, state_product_C = products(dense(batch.state_O[first_N], position_N))
     close_C, close_product_C = products(_pasts(batch)[first_N])
-    # Before the first turn all rollouts of a task stand in the same state; that tells nothing of merges.
-    merged_C = np.where(np.arange(len(all_C)) % positions > 0, state_C - close_C, 0.0)
+    # Before the first turn all pasts are equal, and there are none.
+    merged_C = state_C - close_C
     merged_product_C = np.where(merged_C > 0, state_product_C - close_product_C, 0.0)
     return (
         _Pairs(close_C.reshape(shape), (close_product_C - close_C * level_C).reshape(shape)),
@@ -129,7 +132,8 @@ def _pasts(batch: Batch) -> IntArray:
     mixed_O = _mix(turn_O * np.uint64(int(batch.position_O.max()) + 1) + batch.position_O.astype(np.uint64))
     total_O = np.cumsum(mixed_O) - mixed_O
     past_O = total_O - total_O[batch.starts_R][batch.rollout_O]
-    whole_O = _mix(past_O + _mix(batch.state_O.astype(np.uint64) + np.uint64(1)))
+    # A state is no turn: the highest bit tells their codes apart, so that a state after a turn never looks like two turns swapped.
+    whole_O = past_O + _mix(batch.state_O.astype(np.uint64) | np.uint64(1 << 63))
     return np.unique(whole_O, return_inverse=True)[1]
 
 
@@ -150,9 +154,10 @@ class _Pooled:
     merged_BP: FloatArray
     merged_mean_BP: FloatArray
     left_BP: FloatArray
-    """S v: variance in all rollouts of a task, relative to that of the outcome."""
+    """S v: variance in all rollouts of a task, relative to where it is largest."""
     prior_BP: FloatArray
-    """tau / v where every turn settles the same."""
+    """tau^2 / v where every turn settles the same."""
+    gamma: float
     prior_pairs: float
 
     @classmethod
@@ -163,11 +168,14 @@ class _Pooled:
         ahead_TP: FloatArray,
         close: _Pairs,
         merged: _Pairs,
+        gamma: float,
         pool_T: IntArray,
         prior_pairs: float,
     ) -> "_Pooled":
         spread_T = spread_TP[:, :1]
         varies_TP = (spread_TP > 1e-9 * spread_T) & (spread_T > 0)
+        left_TP = alive_TP * spread_TP
+        most_T = left_TP.max(axis=1, keepdims=True)
         unit_TP = np.where(varies_TP, spread_TP, 1.0)
 
         def pooled(values_TP: FloatArray) -> FloatArray:
@@ -178,20 +186,25 @@ class _Pooled:
         def mean(values_BP: FloatArray, counts_BP: FloatArray) -> FloatArray:
             return np.divide(values_BP, counts_BP, out=np.zeros_like(values_BP), where=counts_BP > 0)
 
-        open_TP = np.minimum(spread_TP, spread_T * ahead_TP / np.maximum(ahead_TP[:, :1], 1.0))
+        seen_P = gamma ** (2 * np.arange(spread_TP.shape[1]))
+        even_TP = spread_T * ahead_TP / np.maximum(ahead_TP[:, :1], 1.0)
+        open_TP = np.where(even_TP < seen_P * spread_TP, even_TP / np.maximum(seen_P, _TINY), spread_TP)
         close_BP, merged_BP, alive_BP = pooled(close.count_TP), pooled(merged.count_TP), pooled(alive_TP)
+        # The same tasks at every position: those whose rollouts are over leave nothing open.
+        tasks_B = np.maximum(pooled(np.ones_like(alive_TP))[:, :1], 1.0)
         return cls(
             close_BP=close_BP,
             close_mean_BP=mean(pooled(close.product_TP / unit_TP), close_BP),
             merged_BP=merged_BP,
             merged_mean_BP=mean(pooled(merged.product_TP / unit_TP), merged_BP),
-            left_BP=mean(pooled(alive_TP * spread_TP / np.where(spread_T > 0, spread_T, 1.0)), pooled(np.ones_like(alive_TP))),
+            left_BP=pooled(left_TP / np.where(most_T > 0, most_T, 1.0)) / tasks_B,
             prior_BP=mean(pooled(alive_TP * (1.0 - open_TP / unit_TP)), alive_BP),
+            gamma=gamma,
             prior_pairs=prior_pairs,
         )
 
     def settled(self, hidden_BP: FloatArray) -> FloatArray:
-        """tau / v by least squares over both kinds of pairs and the prior, made so that what is left open never rises."""
+        """tau^2 / v by least squares over both kinds of pairs and the prior, made so that what is left open never rises."""
         seen_BP = 1.0 - hidden_BP
         weight_BP = self.close_BP + seen_BP**2 * self.merged_BP + self.prior_pairs
         share_BP = np.clip(self._fitted(seen_BP) / weight_BP, 0.0, 1.0)
@@ -201,7 +214,7 @@ class _Pooled:
         open_BP = self.left_BP * (1.0 - share_BP)
         for pool in range(len(open_BP)):
             going = self.left_BP[pool] > 0
-            open_BP[pool, going] = falling(open_BP[pool, going], weight_BP[pool, going])
+            open_BP[pool, going] = falling(open_BP[pool, going], weight_BP[pool, going], self.gamma**2)
         return np.where(self.left_BP > 0, 1.0 - np.minimum(open_BP / np.where(self.left_BP > 0, self.left_BP, 1.0), 1.0), 0.0)
 
     def hidden(self, trust: float) -> FloatArray:
@@ -209,7 +222,9 @@ class _Pooled:
         prior_G = np.where(_GRID == 0.0, trust, (1.0 - trust) / (len(_GRID) - 1))
         fits_GBP = np.array([self._misfit(share, self.settled(np.full_like(self.close_BP, share))) for share in _GRID])
         whole_GB = _normalised(_log(prior_G)[:, None] - _INDEPENDENT / 2 * fits_GBP.sum(axis=2))
-        own_prior_GB = (1.0 - _OWN) * whole_GB + _OWN / len(_GRID)
+        # What is impossible before any data stays so.
+        flat_G = (prior_G > 0) / np.count_nonzero(prior_G)
+        own_prior_GB = (1.0 - _OWN) * whole_GB + _OWN * flat_G[:, None]
         own_GBP = np.array([self._misfit(share, self._settled_here(share), prior=True) for share in _GRID])
         own_GBP = _normalised(_log(own_prior_GB)[:, :, None] - _INDEPENDENT / 2 * own_GBP)
         return np.einsum("g,gbp->bp", _GRID, own_GBP)
@@ -220,19 +235,19 @@ class _Pooled:
         return close_BP + seen_BP * merged_BP + self.prior_pairs * self.prior_BP
 
     def _settled_here(self, share: float) -> FloatArray:
-        """tau / v of each position by itself, were phi `share`."""
+        """tau^2 / v of each position by itself, were phi `share`."""
         seen_BP = np.full_like(self.close_BP, 1.0 - share)
         return np.clip(self._fitted(seen_BP) / (self.close_BP + seen_BP**2 * self.merged_BP + self.prior_pairs), 0.0, 1.0)
 
     def _misfit(self, share: float, settled_BP: FloatArray, prior: bool = False) -> FloatArray:
-        """Squared distance of the pairs' products from what tau / v and phi make of them; a product of standard scores has variance 1."""
+        """Squared distance of the pairs' products from what tau^2 / v and phi make of them; a product of standard scores has variance 1."""
         close_BP = self.close_BP * (self.close_mean_BP - settled_BP) ** 2
         merged_BP = self.merged_BP * (self.merged_mean_BP - (1.0 - share) * settled_BP) ** 2
         return close_BP + merged_BP + (self.prior_pairs * (settled_BP - self.prior_BP) ** 2 if prior else 0.0)
 
 
 def _log(values_X: FloatArray) -> FloatArray:
-    return np.log(np.maximum(values_X, np.finfo(np.float64).tiny))
+    return np.log(values_X, out=np.full_like(values_X, -np.inf), where=values_X > 0)
 
 
 def _normalised(log_G: FloatArray) -> FloatArray:

@@ -30,7 +30,7 @@ from tree_rollout.turn import Origin, Turn
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
-VERBS = ("train", "eval", "replay", "play", "envs")
+VERBS = ("train", "eval", "replay", "signatures", "play", "envs")
 FENCE = re.compile(r"^```(?P<language>\w*)(?: (?P<title>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PLACEHOLDERS = {"RUN": "runs/x", "N": "1", "NODE": "1", "ID": "1", "DIR": "runs/x", "BENCHMARK": "household", "...": "household"}
@@ -194,7 +194,10 @@ def test_the_table_of_estimators_is_complete(method: str) -> None:
     for name, default in known.items():
         assert default is not MISSING
         text = told[name]
-        assert text == str(default).lower() if default is None or isinstance(default, bool | str) else float(text) == default
+        if isinstance(default, tuple):
+            assert text == " + ".join(default)
+        else:
+            assert text == str(default).lower() if default is None or isinstance(default, bool | str) else float(text) == default
 
 
 def test_pictures_are_drawings_that_load_nothing() -> None:
@@ -218,7 +221,7 @@ def python(folder: Path, source: str) -> str:
 
 
 def write_files(page: Path, folder: Path) -> None:
-    for block in blocks(page, "python"):
+    for block in [*blocks(page, "python"), *blocks(page, "csv")]:
         if block.title:
             (folder / block.title).write_text(block.text)
 

@@ -20,7 +20,7 @@ from trainer.overrides import split_arguments
 _MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE}
 """Operating system errors whose own words tell a user what to do."""
 
-_VERBS = ("train", "eval", "replay", "play", "envs")
+_VERBS = ("train", "eval", "replay", "signatures", "play", "envs")
 
 _OVERVIEW = """\
 Train LLM agents on multi-turn tasks with reinforcement learning over rollout trees.
@@ -34,6 +34,7 @@ examples:
   branchwise train household --optimizer.lr 3e-4    change any setting; `branchwise train --settings` lists them
   branchwise eval runs/household-seed0              measure what it learned
   branchwise replay runs/household-seed0            execute a recorded tree again and verify every turn
+  branchwise signatures runs/household-seed0        where its rollouts met, by several ways to recognise a state
   branchwise play household                         act in the environment yourself
 
 `branchwise VERB --help` says what a verb takes and what it writes. Exit codes: 0 done; 1 done, but what was checked did not hold;
@@ -113,7 +114,7 @@ def _command(verb: str) -> Command:
 
 
 def _overview() -> str:
-    return _OVERVIEW.format(verbs="\n".join(f"  {verb:<8}{_command(verb).SUMMARY}" for verb in _VERBS))
+    return _OVERVIEW.format(verbs="\n".join(f"  {verb:<12}{_command(verb).SUMMARY}" for verb in _VERBS))
 
 
 def _unknown_verb(word: str) -> str:

@@ -97,8 +97,9 @@ class BranchingConfig(Section):
     """Where a tree forks."""
 
     rule: str = "topk_entropy"
-    """Branching rule, by name: `topk_entropy` forks at the most uncertain turns, `random` anywhere, `none` never."""
-    options: dict[str, float] = {}
+    """Branching rule: `none`, `first_token`, `random`, `uniform_depth`, `topk_entropy`, `arpo`, `appo`, `hybrid`, `signal_per_token`, or
+    your own `module:function`."""
+    options: dict[str, JsonValue] = {}
     """The rule's own options, by name."""
 
 
@@ -140,6 +141,10 @@ class CreditConfig(Section):
     """What a rollout counts: `path` shares each turn's weight among its continuations, which forks do not bias; `leaf` is always 1."""
     settings: dict[str, JsonValue] = {}
     """The estimator's own settings, by name."""
+    signature: str = "env"
+    """How a state is recognised: `env`, `observation`, `normalised`, `actions`, `similar`, `window`, or your own `module:function`."""
+    signature_settings: dict[str, JsonValue] = {}
+    """The signature's own settings, by name."""
 
 
 class RewardConfig(Section):
@@ -147,6 +152,9 @@ class RewardConfig(Section):
 
     invalid_penalty: float = Field(default=0.2, ge=0, le=100)
     """Taken off a turn's advantage when the environment refused its action; the rollout's outcome stays as it is."""
+    weights: dict[str, JsonValue] = {}
+    """What counts in the outcome beside the environment's reward (`task`, 1): `format` (-1 for a refused action), `length` (-1 a turn);
+    a weight, or [iteration, weight] points with straight lines between them."""
 
 
 class LossConfig(Section):

@@ -38,14 +38,16 @@ class Trainer:
             reports = self._sample(number)
         trees = _interleave([report.trees for report in reports])
         with self.state.timing("credit"):
-            credits = [assign(tree, self._config.credit, self._config.reward) for tree in trees]
+            assigned = assign(trees, self._config.credit, self._config.reward, number)
+        credits = assigned.trees
         with self.state.timing("trace"):
             self._trace.append(trees, number, [credit.advantages_N for credit in credits])
         self._check_failures(reports, number)
         with self.state.timing("training"):
             learned = self._learn(credits, number)
         self.state.iteration, self.state.version = number, self._learner.version
-        return self._metrics(number, reports, trees, credits) | learned
+        diagnostics = {f"credit_{name}": value for name, value in assigned.diagnostics.items()}
+        return self._metrics(number, reports, trees, credits) | diagnostics | learned
 
     def _sample(self, number: int) -> list[SamplerReport]:
         """Trees for this iteration's tasks; shard s takes every S-th task."""

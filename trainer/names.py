@@ -1,18 +1,61 @@
 """Names in a configuration that other packages own are checked against those packages' tables before anything starts."""
 
+import numpy as np
+
 import credit
 import envs
 from envs.errors import nearest
 from trainer.config import Config
 from trainer.errors import ConfigError
+from trainer.reward_parts import REWARD_PARTS, weights_at
+from trainer.tree_credit import RECORDED, credit_turn
 from tree_rollout.branching import branching_rule
+from tree_rollout.signatures import make_signature
+from tree_rollout.turn import Turn
+
+_NO_TOKENS = (np.zeros(0, np.int32), np.zeros(0, np.bool_), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
 
 def check_names(config: Config) -> None:
-    """Raise where the environment, a split, the estimator, the branching rule or one of their settings is unknown."""
+    """Raise where the environment, a split, the estimator, the signature, the branching rule or one of their settings is unknown."""
     spec = envs.spec(config.env.id)
     for setting, split in (("env.train_split", config.env.train_split), ("env.eval_split", config.env.eval_split)):
         if split not in spec.splits:
             raise ConfigError(f"setting {setting}: {spec.id} has no split {split!r}; {nearest(split, spec.splits)}")
-    credit.settings_for(config.credit.method, **config.credit.settings)
+    _check_credit(config)
+    _check_signature(config)
     branching_rule(config.rollout.branching.rule, config.rollout.branching.options)
+
+
+def _check_credit(config: Config) -> None:
+    """Refuse an estimator, a setting of it or a part of the reward that does not exist, and what training has no fields for."""
+    method, reward = config.credit, config.reward
+    for name in reward.weights:
+        if name not in REWARD_PARTS:
+            raise ConfigError(f"setting reward.weights: there is no part {name!r} of the reward; {nearest(name, REWARD_PARTS)}")
+    estimator = credit.resolve(method.method, method.settings)
+    lacking = sorted(estimator.needs - RECORDED)
+    if lacking:
+        raise ConfigError(
+            f"credit.method {method.method} needs {' and '.join(lacking)} of every turn, which training does not record; "
+            "choose another method, or call credit.estimate on turns that have it"
+        )
+    # Two rollouts of one turn tell what no name does, such as a part of the reward that a method asks for.
+    turns = [Turn(-1, "", "", *_NO_TOKENS, 0, float(won), True, False, True, "", "") for won in range(2)]
+    rollouts = [[credit_turn(turn, "", str(node), node, estimator.needs, reward)] for node, turn in enumerate(turns)]
+    batch = credit.Batch.read([rollouts], needs=estimator.needs, reward_weights=weights_at(reward.weights, 1))
+    try:
+        credit.advantages(batch, estimator)
+    except credit.GroupError as error:
+        raise ConfigError(f"credit.method {method.method} does not fit what training records: {error}") from error
+
+
+def _check_signature(config: Config) -> None:
+    """Refuse a signature that does not exist, or that the estimator would never look at."""
+    name, method = config.credit.signature, config.credit.method
+    make_signature(name, config.credit.signature_settings)
+    if name != "env" and not credit.resolve(method, config.credit.settings).by_state:
+        raise ConfigError(
+            f"credit.signature {name} has no effect with credit.method {method}, which compares no states; leave it out, or choose a "
+            "method that merges them, such as gigpo, rtmc or salt"
+        )

@@ -12,6 +12,7 @@ _FLAG = re.compile(r"--([A-Za-z_]\w*(?:\.[\w-]+)+)(?:=(.*))?", re.DOTALL)
 _COMPANIONS = {
     "env.id": ("env.kwargs", "warmstart.habits"),
     "credit.method": ("credit.settings",),
+    "credit.signature": ("credit.signature_settings",),
     "rollout.branching.rule": ("rollout.branching.options",),
     "policy.path": ("policy",),
 }

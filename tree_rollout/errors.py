@@ -19,6 +19,10 @@ class UnknownBranchingRuleError(BranchingError, LookupError):
     """No branching rule is registered under that name."""
 
 
+class BranchingFunctionError(BranchingError, RuntimeError):
+    """A rule of one's own raised, or gave something else than forks within its budget."""
+
+
 class TraceError(TreeRolloutError, ValueError):
     """A trace cannot be read or written; the file is left as it was."""
 
@@ -51,6 +55,22 @@ class ReplayDivergedError(ForkError, RuntimeError):
             f"turn {self.turn} does not replay: its {self.field} was {self.expected} and is now {self.got}; "
             "the environment is not deterministic, or not the one that was recorded"
         )
+
+
+class SignatureError(TreeRolloutError, ValueError):
+    """A signature got a setting that it does not take or a value outside its range, or cannot be registered or imported."""
+
+
+class UnknownSignatureError(SignatureError, LookupError):
+    """No signature is registered under that name."""
+
+
+class SignatureFunctionError(SignatureError, RuntimeError):
+    """A signature raised, or gave something else than two texts for each turn."""
+
+
+class DigestError(TreeRolloutError, TypeError):
+    """A snapshot holds something whose content cannot be read, so it has no digest."""
 
 
 class EngineAnswerError(TreeRolloutError, RuntimeError):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tree_rollout.branching import branching_rule
 from tree_rollout.errors import SamplerError
@@ -15,10 +16,10 @@ class SamplerSettings:
     roots: int = 4
     """Rollouts per tree that start from the task's initial state; at least 1."""
     forks: int = 2
-    """Rollouts added to a tree once its roots are finished, each a fork of one turn; 0 for none."""
+    """Rollouts added to a tree once its roots are finished, each a fork of one turn, at most; 0 for none."""
     branching: str = "topk_entropy"
-    """Which rule of `BRANCHING_RULES` chooses the turns to fork."""
-    branching_options: Mapping[str, float] = field(default_factory=dict)
+    """Which rule chooses the turns to fork: a name in `BRANCHING_RULES`, one that was registered, or `module:function`."""
+    branching_options: Mapping[str, Any] = field(default_factory=dict)
     """The rule's own options, such as `sibling_penalty` of `topk_entropy`."""
     max_turns: int = 30
     """Turns per rollout, counted from the root; the environment's own limit holds as well."""

@@ -2,16 +2,20 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import networkx as nx
 
 from tree_rollout.tree import TrajectoryTree
+from tree_rollout.walk import walk
 
 ExactDigests = Mapping[tuple[int, int], str] | Callable[[int, int], str | None]
 """Gives the digest of the complete state before a turn, by (tree, turn); a missing key or None where it is not known."""
+
+SignedTrees = Sequence[Sequence[tuple[str, str] | None]]
+"""For each tree and turn the signatures before and after, as `signatures.sign_trees` gives them."""
 
 
 class StateNode(NamedTuple):
@@ -62,6 +66,12 @@ class MergeReport:
         """Share of the states in which exactly one turn was taken; 0 where there are no states."""
         return self.singletons / self.states if self.states else 0.0
 
+    def __add__(self, other: "MergeReport") -> "MergeReport":
+        """The report of both; right where they have no task in common, because states of different tasks are never the same."""
+        counts = {name: getattr(self, name) + getattr(other, name) for name in COUNTS}
+        known = [report.collisions for report in (self, other) if report.collisions is not None]
+        return MergeReport(**counts, collisions=sum(known) if known else None)
+
     def __str__(self) -> str:
         text = (
             f"{self.turns} turns in {self.states} states: merged {self.merge_rate:.1%}, convergent {self.convergence_rate:.1%}, "
@@ -71,24 +81,31 @@ class MergeReport:
         return text if self.collisions is None else f"{text}, collisions {self.collisions}"
 
 
+COUNTS = tuple(field.name for field in fields(MergeReport) if field.name != "collisions")
+"""The counts of a merge report that add up over tasks."""
+
+
 class StateGraph:
     """Where the rollouts of some trees meet: nodes are states, edges are turns, both ends of an edge known by signature."""
 
-    def __init__(self, trees: Sequence[TrajectoryTree], history: int = 0) -> None:
+    def __init__(self, trees: Sequence[TrajectoryTree], history: int = 0, signed: SignedTrees | None = None) -> None:
         if history < 0:
             raise ValueError(f"history is {history}; give the number of earlier states that must agree, 0 or more")
         self.trees = list(trees)
         self.history = history
-        self._nodes = [list(_locate(tree, history)) for tree in self.trees]
+        self._nodes = [list(_locate(tree, history, None if signed is None else signed[number])) for number, tree in enumerate(self.trees)]
         self.graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
         """Nodes are `StateNode`s; the key of an edge is (tree, turn), its attributes are action, reward, terminated and truncated."""
         for before, after, key, facts in self._edges():
             self.graph.add_edge(before, after, key, **facts)
 
     @classmethod
-    def from_trees(cls, trees: Sequence[TrajectoryTree], history: int = 0) -> "StateGraph":
-        """The graph of all `trees`; with `history` = h, the h states before must be equal too. Time and memory grow with the turns."""
-        return cls(trees, history)
+    def from_trees(cls, trees: Sequence[TrajectoryTree], history: int = 0, signed: SignedTrees | None = None) -> "StateGraph":
+        """The graph of all `trees`; with `history` = h, the h states before must be equal too. Time and memory grow with the turns.
+
+        `signed` has the states that a signature gives; without it they are those that the environment recorded.
+        """
+        return cls(trees, history, signed)
 
     def node(self, tree: int, turn: int) -> StateNode | None:
         """The state before a turn; None for a turn that only failed rollouts contain."""
@@ -102,7 +119,8 @@ class StateGraph:
     def merge_report(self, exact_digests: ExactDigests | None = None) -> MergeReport:
         """Count merges, and with `exact_digests` collisions, in time proportional to the turns."""
         places = [[ends and ends[0] for ends in nodes] for nodes in self._nodes]
-        return _report(self.trees, places, None if exact_digests is None else self._collisions(exact_digests))
+        collisions = None if exact_digests is None else self._collisions(exact_digests)
+        return merge_report(places, list(companies(self.trees, places)), collisions)
 
     def _edges(self) -> Iterator[tuple[StateNode, StateNode, tuple[int, int], dict[str, Any]]]:
         for number, (tree, nodes) in enumerate(zip(self.trees, self._nodes, strict=True)):
@@ -129,7 +147,15 @@ def task_key(tree: TrajectoryTree) -> str:
 
 def count_merges(trees: Sequence[TrajectoryTree]) -> MergeReport:
     """The merge report of `StateGraph.from_trees(trees)`, without building the graph."""
-    return _report(trees, [[ends and ends[0] for ends in _locate(tree, 0)] for tree in trees], None)
+    places = state_places(trees)
+    return merge_report(places, list(companies(trees, places)))
+
+
+def state_places(trees: Sequence[TrajectoryTree], signed: SignedTrees | None = None) -> list[list[StateNode | None]]:
+    """For each tree and turn the state before the turn, as in `StateGraph`; None for turns of failed rollouts alone."""
+    return [
+        [ends and ends[0] for ends in _locate(tree, 0, None if signed is None else signed[number])] for number, tree in enumerate(trees)
+    ]
 
 
 def sound_turns(tree: TrajectoryTree) -> list[bool]:
@@ -144,78 +170,94 @@ def sound_turns(tree: TrajectoryTree) -> list[bool]:
     return sound_N
 
 
-def _locate(tree: TrajectoryTree, history: int) -> Iterator[tuple[StateNode, StateNode] | None]:
+def _locate(
+    tree: TrajectoryTree, history: int, signed: Sequence[tuple[str, str] | None] | None = None
+) -> Iterator[tuple[StateNode, StateNode] | None]:
     """The states before and after each turn; None for turns of failed rollouts alone."""
     task = task_key(tree)
     windows: list[tuple[str, ...]] = []
     """For each turn, the window of the state *after* it."""
-    for turn, sound in zip(tree.turns, sound_turns(tree), strict=True):
+    for index, (turn, sound) in enumerate(zip(tree.turns, sound_turns(tree), strict=True)):
+        state, next_state = (turn.state, turn.next_state) if signed is None else signed[index] or ("", "")
         before = windows[turn.parent] if turn.parent >= 0 else ()
-        after = (*before, turn.state)[-history:] if history else ()
+        after = (*before, state)[-history:] if history else ()
         windows.append(after)
-        yield (StateNode(task, turn.state, before), StateNode(task, turn.next_state, after)) if sound else None
+        yield (StateNode(task, state, before), StateNode(task, next_state, after)) if sound else None
 
 
-def _report(trees: Sequence[TrajectoryTree], places: Sequence[Sequence[StateNode | None]], collisions: int | None) -> MergeReport:
-    visits = Counter(node for nodes in places for node in nodes if node)
-    starts = Counter(
-        _start(tree, number, turn, node)
-        for number, (tree, nodes) in enumerate(zip(trees, places, strict=True))
-        for turn, node in enumerate(nodes)
-        if node
-    )
-    merged = convergent = self_merges = 0
+class Company(NamedTuple):
+    """Who else is in the state of one turn. The numbers count turns, or sum up what each turn was given to weigh."""
+
+    tree: int
+    turn: int
+    above: float
+    """The turn's own ancestors."""
+    others: float
+    """Turns of other rollouts."""
+    convergent: float
+    """Those of the others that came there on another way, not by starting or being forked there together with this turn."""
+
+
+def companies(
+    trees: Sequence[TrajectoryTree], places: Sequence[Sequence[StateNode | None]], weights: Sequence[Sequence[float]] | None = None
+) -> Iterator[Company]:
+    """The company of every turn that has a place, in time proportional to the turns; each counts 1 unless `weights` has another number."""
+    visits: defaultdict[StateNode, float] = defaultdict(float)
+    starts: defaultdict[Hashable, float] = defaultdict(float)
+    weights = weights or [[1] * len(nodes) for nodes in places]
     for number, (tree, nodes) in enumerate(zip(trees, places, strict=True)):
-        for turn, above, line in _lines(tree, nodes):
+        for turn, node in enumerate(nodes):
+            if node:
+                visits[node] += weights[number][turn]
+                starts[start_of(tree, number, turn, node)] += weights[number][turn]
+    for number, (tree, nodes) in enumerate(zip(trees, places, strict=True)):
+        for turn, above, line in _lines(tree, nodes, weights[number]):
             node = nodes[turn]
             assert node is not None
             others = visits[node] - line
-            merged += others > 0
-            convergent += others > starts[_start(tree, number, turn, node)] - 1
-            self_merges += above > 0
-    turns = sum(visits.values())
+            together = starts[start_of(tree, number, turn, node)] - weights[number][turn]
+            yield Company(number, turn, above, others, others - together)
+
+
+def merge_report(places: Sequence[Sequence[StateNode | None]], found: Sequence[Company], collisions: int | None = None) -> MergeReport:
+    """The counts of turns whose states (see `state_places`) and unweighted companies are known already."""
+    visits = Counter(node for nodes in places for node in nodes if node)
     return MergeReport(
-        turns=turns,
+        turns=len(found),
         states=len(visits),
-        merged_turns=merged,
-        convergent_turns=convergent,
-        self_merges=self_merges,
+        merged_turns=sum(company.others > 0 for company in found),
+        convergent_turns=sum(company.convergent > 0 for company in found),
+        self_merges=sum(company.above > 0 for company in found),
         singletons=sum(count == 1 for count in visits.values()),
-        failed_turns=sum(len(nodes) for nodes in places) - turns,
+        failed_turns=sum(len(nodes) for nodes in places) - len(found),
         collisions=collisions,
     )
 
 
-def _start(tree: TrajectoryTree, number: int, turn: int, node: StateNode) -> tuple[StateNode, int, int]:
+def start_of(tree: TrajectoryTree, number: int, turn: int, node: StateNode) -> Hashable:
     """Equal for turns that are in one state because they start there together: siblings, or roots of one task in any tree."""
     parent = tree.turns[turn].parent
     return (node, number, parent) if parent >= 0 else (node, -1, -1)
 
 
-def _lines(tree: TrajectoryTree, nodes: Sequence[StateNode | None]) -> Iterator[tuple[int, int, int]]:
-    """For each turn in the graph: the turn, how many of its ancestors are in its state, how many turns of its line are.
+def _lines(tree: TrajectoryTree, nodes: Sequence[StateNode | None], weights: Sequence[float]) -> Iterator[tuple[int, float, float]]:
+    """For each turn in the graph: the turn, the weight of its ancestors in its state, that of all turns of its line in its state.
 
     Its line is what a rollout of its own contains: ancestors, itself, descendants. One walk through the tree counts them all: the
     visits on the present path on the way in, and the visits begun in between on the way out.
     """
-    on_path: Counter[StateNode] = Counter()
-    begun: Counter[StateNode] = Counter()
-    entry: dict[int, tuple[int, int]] = {}
-    pending = list(reversed(tree.children(-1)))
-    while pending:
-        turn = pending.pop()
-        leaving = turn < 0
-        turn = ~turn if leaving else turn
+    on_path: defaultdict[StateNode, float] = defaultdict(float)
+    begun: defaultdict[StateNode, float] = defaultdict(float)
+    entry: dict[int, tuple[float, float]] = {}
+    for turn, entering in walk(tree):
         node = nodes[turn]
         if node is None:
             continue
-        if leaving:
-            on_path[node] -= 1
+        if entering:
+            entry[turn] = on_path[node], begun[node]
+            on_path[node] += weights[turn]
+            begun[node] += weights[turn]
+        else:
+            on_path[node] -= weights[turn]
             above, begun_before = entry.pop(turn)
             yield turn, above, above + begun[node] - begun_before
-        else:
-            entry[turn] = on_path[node], begun[node]
-            on_path[node] += 1
-            begun[node] += 1
-            pending.append(~turn)
-            pending.extend(reversed(tree.children(turn)))

@@ -17,7 +17,7 @@ from benchmarks.truth.inputs import CRITICS, critics, inputs
 from benchmarks.truth.policy import Policy
 from benchmarks.truth.process import FloatArray, IntArray, Process
 from benchmarks.truth.sample import Sample
-from benchmarks.truth.tree_sampler import Rule, find_rule, flat_budget, sample_trees
+from benchmarks.truth.tree_sampler import Rule, find_rule, sample_trees
 from credit import Batch
 from credit.batch import Weighting
 from credit.moments import dense
@@ -84,10 +84,9 @@ class Cell:
     @property
     def merge_rate(self) -> float:
         """Share of the turns after the first, rows counted by weight, whose state another rollout of the group was in as well."""
-        batch = self.batch
-        visit_V, first_V = np.unique(dense(batch.state_O) * batch.rollouts + batch.rollout_O, return_index=True)
-        rollouts_S = np.bincount(visit_V // batch.rollouts)
-        shared_O = rollouts_S[dense(batch.state_O)] > 1
+        batch, state_O = self.batch, dense(self.batch.state_O)
+        visits_V = np.unique(state_O * batch.rollouts + batch.rollout_O)
+        shared_O = np.bincount(visits_V // batch.rollouts)[state_O] > 1
         later_O = batch.position_O > 0
         return float((batch.weight_O * (shared_O & later_O)).sum() / (batch.weight_O * later_O).sum())
 
@@ -107,7 +106,7 @@ def draw_cell(
     samples, extras, parts = [], [], []
     for start in starts:
         rng = np.random.default_rng([start.seed, zlib.crc32(f"{key}/{rule.name}".encode())])
-        budget = flat_budget(start.process, start.policy, rollouts)
+        budget = rollouts * start.solution.length
         sample = sample_trees(start.process, start.policy, rule, each, budget, rng, reward_noise)
         extra, rewards = inputs(start.process, start.solution, sample, rng)
         samples.append(sample)

@@ -1,7 +1,7 @@
 """The list of what is measured: every registered estimator at least once, with the settings that it recommends.
 
 An estimator enters on the layouts that it is made for: those of the tree family on trees alone, as on flat groups they equal a flat
-method; all others on both.
+method (all but `tree_graph`, which merges flat rollouts as well); all others on both.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.truth.cell import Cell
 from benchmarks.truth.process import FloatArray
 from credit import methods, resolve
-from credit.tree_graph import TreeGraphSettings, tree_graph
 from credit.registry import Family
+from credit.tree_graph import TreeGraphSettings, tree_graph
 
 FLAT, TREE = "none", "entropy"
 """The branching rules of the two layouts."""
@@ -20,6 +20,11 @@ EXACT = "exact A"
 """No estimator but the truth: what sampling alone costs."""
 REFERENCE = "dr_grpo"
 """On flat samples the measure of all."""
+NOTES = {
+    "settings": "the defaults of each method, but for what the name says",
+    "tree_graph": "in batches of 8 tasks, one group of each draw, that share variances; `alone` shares nothing",
+    "reinforce_pp, gdpo, empg": "normalised over all groups of the cell",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,9 @@ class Entrant:
     advantages: Callable[[Cell], FloatArray] | None = None
     """Used in place of the registered method, where that needs more than the batch."""
 
+    also_flat: bool = False
+    """Whether a method of the tree family says more than a flat method on flat samples, too."""
+
     @property
     def family(self) -> Family:
         """What its advantages are made of."""
@@ -41,7 +49,7 @@ class Entrant:
 
     def layouts(self) -> tuple[str, ...]:
         """The layouts on which it enters."""
-        return (TREE,) if self.family == "tree" else (FLAT, TREE)
+        return (TREE,) if self.family == "tree" and not self.also_flat else (FLAT, TREE)
 
     def on(self, cell: Cell) -> FloatArray:
         """Advantage of each row, shape (O,)."""
@@ -60,8 +68,8 @@ def entrants() -> list[Entrant]:
         Entrant("tree_mc + group", "tree_mc", {"group_weight": 1.0}),
         Entrant("gae, good critic", "gae", critic="good critic"),
         Entrant("gae, poor critic", "gae", critic="poor critic"),
-        Entrant("tree_graph, alone", "tree_graph", {"pooled": False}),
-        Entrant("tree_graph", "tree_graph", advantages=lambda cell: tree_graph(cell.batch, TreeGraphSettings(), cell.pool_T)),
+        Entrant("tree_graph, alone", "tree_graph", {"pooled": False}, also_flat=True),
+        Entrant("tree_graph", "tree_graph", advantages=_in_training_batches, also_flat=True),
     ]
     order: list[Family] = ["trajectory", "graph", "tree", "turn"]
     return sorted([*plain, *more], key=lambda entrant: (order.index(entrant.family), entrant.method))
@@ -71,3 +79,8 @@ def find(*labels: str) -> list[Entrant]:
     """The entrants of these labels, in this order."""
     known = {entrant.label: entrant for entrant in entrants()}
     return [known[label] for label in labels]
+
+
+def _in_training_batches(cell: Cell) -> FloatArray:
+    """`tree_graph` as in a run, where the tasks of a batch share what is known of variances: here one group of each draw."""
+    return tree_graph(cell.batch, TreeGraphSettings(), cell.pool_T)

@@ -71,13 +71,14 @@ def expected_return(process: Process, policy: Policy) -> float:
 def expected_returns(process: Process, reached_HX: BoolArray, probs_BXK: FloatArray) -> FloatArray:
     """J of many policies at once, shape (B,); `reached_HX` says where a rollout can stand before each turn, a superset will do."""
     after_BX = np.zeros(probs_BXK.shape[:2])
+    paid_XK = (process.prob_XKM * process.reward_XKM).sum(axis=2)
     for reached_X in reached_HX[::-1]:
         states_S = np.flatnonzero(reached_X & ~process.terminal_X)
-        to_SKM, prob_SKM, reward_SKM = process.next_XKM[states_S], process.prob_XKM[states_S], process.reward_XKM[states_S]
-        q_BSK = ((reward_SKM + after_BX[:, to_SKM]) * prob_SKM).sum(axis=3)
-        value_BS = (q_BSK * probs_BXK[:, states_S]).sum(axis=2)
+        q_BSK = np.repeat(paid_XK[None, states_S], len(probs_BXK), axis=0)
+        for outcome in range(process.next_XKM.shape[2]):
+            q_BSK += process.prob_XKM[states_S, :, outcome] * after_BX[:, process.next_XKM[states_S, :, outcome]]
         after_BX = np.zeros_like(after_BX)
-        after_BX[:, states_S] = value_BS
+        after_BX[:, states_S] = np.einsum("bsk,bsk->bs", q_BSK, probs_BXK[:, states_S])
     return after_BX[:, process.start]
 
 

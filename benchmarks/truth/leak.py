@@ -19,7 +19,7 @@ def leaking_advantages(cell: Cell, method: str) -> FloatArray:
     task_R = (draw_R // 2) * cell.each + group_R
     order_R = np.argsort(task_R, kind="stable")
     batch = cell.batch
-    rows_X = np.concatenate([np.arange(batch.starts_R[r], batch.starts_R[r] + batch.lengths_R[r]) for r in order_R])
+    rows_X = np.argsort(np.argsort(order_R)[batch.rollout_O], kind="stable")
     signatures = [np.concatenate([getattr(s, name) for s in cell.samples]) for name in ("signature_O", "next_signature_O")]
     span = 1 + int(max(column.max() for column in signatures))
     code_2O = dense(np.concatenate([task_R[batch.rollout_O] * span + column for column in signatures])).reshape(2, -1)

@@ -7,6 +7,7 @@ by side and share nothing. Axes: _O rows of one draw, _P states that a batch vis
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +21,7 @@ GROUPS = 4
 """Groups in a batch, and minibatches in an epoch."""
 EPOCHS = 4
 CLIP = 0.2
-STEPS = tuple(float(step) for step in np.geomspace(1.0, 256.0, 9))
+STEPS = tuple(2.0**power for power in range(10))
 """Step sizes that are tried with exact advantages."""
 
 
@@ -29,20 +30,20 @@ class TabularTrainees:
 
     def __init__(self, policy: Policy, state_P: IntArray, batch_P: IntArray, batches: int) -> None:
         self._policy, self._state_P, self._batch_P, self._batches = policy, state_P, batch_P, batches
-        self._logits_PK = policy.theta_D.reshape(policy.shape)[state_P]
+        self._logits_KP = np.ascontiguousarray(policy.theta_D.reshape(policy.shape)[state_P].T)
 
     def logits(self) -> FloatArray:
-        """Shape (P, K)."""
-        return self._logits_PK
+        """Shape (K, P)."""
+        return self._logits_KP
 
-    def ascend(self, slope_PK: FloatArray) -> None:
+    def ascend(self, slope_KP: FloatArray) -> None:
         """Add a step along the slope in the logits."""
-        self._logits_PK = self._logits_PK + slope_PK
+        self._logits_KP = self._logits_KP + slope_KP
 
     def probs(self) -> FloatArray:
         """The trained policies, shape (B, X, K)."""
         probs_BXK = np.repeat(self._policy.probs_XK[None], self._batches, axis=0)
-        probs_BXK[self._batch_P, self._state_P] = softmax(self._logits_PK)
+        probs_BXK[self._batch_P, self._state_P] = softmax(self._logits_KP).T
         return probs_BXK
 
 
@@ -51,21 +52,28 @@ class SharedTrainees:
 
     def __init__(self, policy: Policy, state_P: IntArray, batch_P: IntArray, batches: int) -> None:
         assert policy.features_XKD is not None
-        self._features_XKD, self._batch_P = policy.features_XKD, batch_P
-        self._features_PKD = policy.features_XKD[state_P]
+        self._features_XKD = policy.features_XKD
+        # Pairs stand batch by batch; each batch has its features as a matrix of (actions x pairs) rows.
+        self._spans = [slice(*ends) for ends in pairwise(np.searchsorted(batch_P, np.arange(batches + 1)).tolist())]
+        features_KPD = policy.features_XKD[state_P].transpose(1, 0, 2)
+        self._matrices = [np.ascontiguousarray(features_KPD[:, span]).reshape(-1, len(policy.theta_D)) for span in self._spans]
         self._theta_BD = np.repeat(policy.theta_D[None], batches, axis=0)
 
     def logits(self) -> FloatArray:
-        """Shape (P, K)."""
-        return np.einsum("pkd,pd->pk", self._features_PKD, self._theta_BD[self._batch_P])
+        """Shape (K, P)."""
+        actions = self._features_XKD.shape[1]
+        pairs = zip(self._matrices, self._theta_BD, strict=True)
+        return np.concatenate([(matrix @ theta_D).reshape(actions, -1) for matrix, theta_D in pairs], axis=1)
 
-    def ascend(self, slope_PK: FloatArray) -> None:
+    def ascend(self, slope_KP: FloatArray) -> None:
         """Add a step along the slope in the parameters that a slope in the logits makes."""
-        np.add.at(self._theta_BD, self._batch_P, np.einsum("pk,pkd->pd", slope_PK, self._features_PKD))
+        for batch, (span, matrix) in enumerate(zip(self._spans, self._matrices, strict=True)):
+            self._theta_BD[batch] += slope_KP[:, span].ravel() @ matrix
 
     def probs(self) -> FloatArray:
         """The trained policies, shape (B, X, K)."""
-        return softmax(np.einsum("xkd,bd->bxk", self._features_XKD, self._theta_BD))
+        logits_BXK = (self._features_XKD @ self._theta_BD.T).transpose(2, 0, 1)
+        return np.moveaxis(softmax(np.moveaxis(logits_BXK, 2, 0)), 0, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +120,7 @@ class Course:
         scaled_O = self._scaled(advantage_O)
         for _ in range(EPOCHS):
             for minibatch in self._minibatches:
-                trainee.ascend(step * _slope(softmax(trainee.logits()), minibatch, scaled_O[minibatch.rows_O]))
+                trainee.ascend(step * clipped_slope(softmax(trainee.logits()), minibatch, scaled_O[minibatch.rows_O]))
         reached_HX = self.start.solution.visitation_HX > 0
         return expected_returns(self.start.process, reached_HX, trainee.probs()) - self.start.solution.value
 
@@ -133,21 +141,27 @@ def gains(courses: Sequence[Course], advantage_O: FloatArray, step: float) -> Fl
     return np.concatenate([course.gains(advantage_O[course.rows], step) for course in courses])
 
 
-def best_step(courses: Sequence[Course], truth_O: FloatArray) -> float:
-    """The step size with which exact advantages gain most."""
-    return max(STEPS, key=lambda step: float(gains(courses, truth_O, step).sum()))
+def fair_step(courses: Sequence[Course], truth_O: FloatArray) -> float:
+    """The smallest step with which exact advantages gain half of the most that they gain with any.
+
+    With the best step a tabular policy would take nearly all there is from one batch, clip or no clip, and all estimators would look
+    alike; this one moves far enough for clipping to matter, and not so far that noise does not.
+    """
+    gained = [float(gains(courses, truth_O, step).mean()) for step in STEPS]
+    return next(step for step, gain in zip(STEPS, gained, strict=True) if gain >= max(gained) / 2)
 
 
-def softmax(logits_XK: FloatArray) -> FloatArray:
-    """Over the last axis."""
-    weights_XK = np.exp(logits_XK - logits_XK.max(axis=-1, keepdims=True))
-    return weights_XK / weights_XK.sum(axis=-1, keepdims=True)
+def softmax(logits_K: FloatArray) -> FloatArray:
+    """Over the first axis."""
+    weights_K = np.exp(logits_K - logits_K.max(axis=0))
+    return weights_K / weights_K.sum(axis=0)
 
 
-def _slope(probs_PK: FloatArray, minibatch: Minibatch, advantage_O: FloatArray) -> FloatArray:
-    """Gradient of the clipped objective in the logits of each pair, shape (P, K)."""
-    ratio_O = probs_PK[minibatch.pair_O, minibatch.action_O] / minibatch.old_O
+def clipped_slope(probs_KP: FloatArray, minibatch: Minibatch, advantage_O: FloatArray) -> FloatArray:
+    """Gradient of the clipped objective in the logits of each pair, shape (K, P)."""
+    ratio_O = probs_KP[minibatch.action_O, minibatch.pair_O] / minibatch.old_O
     clipped_O = np.where(advantage_O > 0, ratio_O > 1 + CLIP, ratio_O < 1 - CLIP)
     pull_O = np.where(clipped_O, 0.0, minibatch.share_O * advantage_O * ratio_O)
-    pull_PK = np.bincount(minibatch.pair_O * probs_PK.shape[1] + minibatch.action_O, pull_O, minlength=probs_PK.size).reshape(probs_PK.shape)
-    return pull_PK - pull_PK.sum(axis=1, keepdims=True) * probs_PK
+    cell_O = minibatch.action_O * probs_KP.shape[1] + minibatch.pair_O
+    pull_KP = np.bincount(cell_O, pull_O, minlength=probs_KP.size).reshape(probs_KP.shape)
+    return pull_KP - pull_KP.sum(axis=0) * probs_KP

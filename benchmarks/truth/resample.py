@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.truth.process import FloatArray
 
 RESAMPLES = 1000
-_LEVEL = 0.95
+_TAILS = (0.025, 0.975)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,15 +27,17 @@ class Sure:
     @property
     def interval(self) -> tuple[float, float]:
         """The percentile interval (Efron 1979) that holds 95 % of the resamples."""
-        known_B = self.value_B[np.isfinite(self.value_B)]
-        if not len(known_B):
+        ordered = np.sort(self.value_B[np.isfinite(self.value_B)])
+        if not len(ordered):
             return self.value, self.value
-        low, high = np.quantile(known_B, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-        return float(low), float(high)
+        low, high = (float(np.interp(share * (len(ordered) - 1), np.arange(len(ordered)), ordered)) for share in _TAILS)
+        return low, high
 
     def over(self, other: "Sure") -> "Sure":
         """This number over the other, resample by resample; NaN where the other is 0."""
-        return combined(lambda values: np.divide(values[0], values[1], out=np.full(values[0].shape, np.nan), where=values[1] != 0), [self, other])
+        return combined(
+            lambda values: np.divide(values[0], values[1], out=np.full(values[0].shape, np.nan), where=values[1] != 0), [self, other]
+        )
 
 
 def combined(function: Callable[[FloatArray], FloatArray], numbers: Sequence[Sure]) -> Sure:

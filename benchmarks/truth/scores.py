@@ -37,7 +37,9 @@ class TurnScores:
 def gradient_scores(figures: GradientFigures, resamples: Resamples) -> GradientScores:
     """Scores of gradients."""
     along, pair = resamples.total(figures.along_G), resamples.pairs(figures.pair_G)
-    return GradientScores(resamples.mean(figures.cosine_G), combined(lambda values: _cosine(values[0], values[1] * figures.truth), [along, pair]))
+    return GradientScores(
+        resamples.mean(figures.cosine_G), combined(lambda values: _cosine(values[0], values[1] * figures.truth), [along, pair])
+    )
 
 
 def turn_scores(figures: TurnFigures, resamples: Resamples) -> TurnScores:
@@ -52,8 +54,12 @@ def turn_scores(figures: TurnFigures, resamples: Resamples) -> TurnScores:
 
 
 def turn_ratio(cosine: Sure, reference: Sure) -> Sure:
-    """cos^2 over that of the reference: how many times fewer turns point as well. A negative mean cosine counts as 0."""
-    return combined(lambda values: np.maximum(values[0], 0) ** 2 / np.maximum(values[1], np.finfo(np.float64).tiny) ** 2, [cosine, reference])
+    """cos^2 over that of the reference: how many times fewer turns point as well. A negative mean cosine counts as 0.
+
+    Where the reference itself does not point along the gradient there is nothing to compare with: NaN.
+    """
+    parts = [combined(lambda values: np.maximum(values[0], 0) ** 2, [number]) for number in (cosine, reference)]
+    return parts[0].over(parts[1])
 
 
 def _cosine(product: FloatArray, squares: FloatArray) -> FloatArray:

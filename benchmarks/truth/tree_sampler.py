@@ -28,8 +28,8 @@ RULES: dict[str, Rule] = {
 """The branching rules by name, with their usual settings. Path weights keep `none`, `entropy` and `random` unbiased, not the others."""
 
 _PILOT_SEED = 20_260_101
-_PILOT_ROOTS = 6_000
-"""Roots of one pilot; its mean number of turns is then sure to less than a per cent."""
+_PILOT_ROOTS = 2_500
+"""Roots of one pilot; its mean number of turns is then sure to about a per cent."""
 
 
 def flat_budget(process: Process, policy: Policy, rollouts: float) -> float:

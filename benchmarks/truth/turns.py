@@ -68,13 +68,16 @@ def places_of(cell: Cell) -> Places:
 def turn_figures(cell: Cell, advantage_O: FloatArray) -> TurnFigures:
     """Figures of these advantages."""
     places = places_of(cell)
-    by_group = lambda values_X, group_X: np.bincount(group_X, values_X, minlength=cell.groups)  # noqa: E731
     weighted_O = places.weight_O * advantage_O
     sum_E = sums(places.entry_O, weighted_O)
     others_E = sums(places.cell_E, sum_E)[places.cell_E] - sum_E
     return TurnFigures(
-        square_G=by_group(weighted_O * advantage_O, places.group_O),
-        product_G=by_group(weighted_O * cell.truth_O, places.group_O),
-        truth_G=by_group(places.weight_O * cell.truth_O**2, places.group_O),
-        systematic_G=by_group(places.factor_E * sum_E * others_E, places.group_E),
+        square_G=_by_group(cell, weighted_O * advantage_O, places.group_O),
+        product_G=_by_group(cell, weighted_O * cell.truth_O, places.group_O),
+        truth_G=_by_group(cell, places.weight_O * cell.truth_O**2, places.group_O),
+        systematic_G=_by_group(cell, places.factor_E * sum_E * others_E, places.group_E),
     )
+
+
+def _by_group(cell: Cell, values_X: FloatArray, group_X: IntArray) -> FloatArray:
+    return np.bincount(group_X, values_X, minlength=cell.groups).astype(np.float64, copy=False)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from rich.table import Table
 
 from benchmarks.report import Row, arguments, estimate, factor, machine, measured, report, shown
 
@@ -56,6 +57,26 @@ def test_the_file_holds_the_rows_and_the_machine(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "a: step" in printed and "12.5 us" in printed and "2x" in printed
     assert [path.name for path in out.parent.iterdir()] == ["rows.json"], "no temporary file is left"
+
+
+def test_details_are_written_beside_the_rows_with_numbers_on_one_line(tmp_path, capsys):
+    out = tmp_path / "rows.json"
+    details = {"a": {"x": [1.25, -1e-05, None, 3], "words": ["one", "two"], "empty": []}}
+    shown_as = Table("instead")
+    shown_as.add_row("of the rows")
+    report("name", [Row("hidden", 1.0, "us")], quick=False, out=out, details=details, shown_as=shown_as)
+    text = out.read_text()
+    assert '"x": [ 1.25, -1e-05, null, 3 ]' in text and json.loads(text)["details"] == details
+    assert '"words": [\n' in text, "only numbers are drawn together"
+    printed = capsys.readouterr().out
+    assert "of the rows" in printed and "hidden" not in printed
+    report("name", [], quick=False, out=out)
+    assert "details" not in json.loads(out.read_text())
+
+
+def test_a_benchmark_can_have_options_of_its_own(tmp_path):
+    options = arguments("text", ["--deep", "3"], lambda parser: parser.add_argument("--deep", type=int))
+    assert (options.deep, options.quick, options.out) == (3, False, None)
 
 
 def test_a_row_that_json_cannot_hold_leaves_the_old_file(tmp_path):

@@ -134,7 +134,7 @@ def test_forks_at_the_highest_entropy_are_biased_where_an_action_decides_what_co
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ["random_w30", "stopping", "household"])
 def test_trees_cost_what_the_budget_says(name, rule):
-    process, policy, sample = trees(name, rule, 600, seed=6)
+    process, policy, sample = trees(name, rule, 250, seed=6)
     budget = flat_budget(process, policy, 16)
     assert abs(sample.turns_G.mean() / budget - 1) < 0.03
     assert sample.turns_G.sum() == len(np.unique(sample.node_O)), "a shared turn is paid once"
@@ -145,9 +145,9 @@ def test_trees_cost_what_the_budget_says(name, rule):
 @pytest.mark.parametrize("rule", [NoForks(), EntropyForks(3, 0.4), RandomForks(1), RandomForks(4)])
 def test_the_expected_turns_of_a_root_are_exact(rule):
     process, policy = known("stopping")
-    roots_G = np.ones(20_000, dtype=np.int64)
+    roots_G = np.ones(8_000, dtype=np.int64)
     turns_G = np.bincount(grow_trees(process, policy, rule, roots_G, rng(7)).group_N)
-    assert abs(turns_G.mean() - expected_turns(process, policy, rule.chances(process, policy))) < 4 * turns_G.std() / np.sqrt(20_000)
+    assert abs(turns_G.mean() - expected_turns(process, policy, rule.chances(process, policy))) < 4 * turns_G.std() / np.sqrt(8_000)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -162,7 +162,7 @@ def test_the_same_seed_gives_the_same_columns(rule):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ["stochastic_w10", "idle_chain", "random_w30_merge5"])
 def test_rows_are_paths_of_the_process(name, rule):
-    process, policy, sample = trees(name, rule, 20, seed=10)
+    process, policy, sample = trees(name, rule, 6, seed=10)
     assert len(sample.state_O) == sample.length_R.sum() and (np.diff(sample.group_R) >= 0).all()
     reached_OM = process.next_XKM[sample.state_O, sample.action_O]
     chance_O = (process.prob_XKM[sample.state_O, sample.action_O] * (reached_OM == sample.next_state_O[:, None])).sum(axis=1)
@@ -284,7 +284,7 @@ def test_the_number_of_roots_is_settled_before_sampling(rule, monkeypatch):
     monkeypatch.setattr(
         tree_sampler, "grow_trees", lambda p, pi, r, roots_G, g: planted.append(roots_G) or grow_trees(p, pi, r, roots_G, g)
     )
-    for seed in range(40):
+    for seed in range(16):
         sample_trees(process, policy, rule, 30, budget, rng(seed))
     roots_SG = np.array(planted)
     assert set(roots_SG.ravel()) == {np.floor(roots), np.ceil(roots)}

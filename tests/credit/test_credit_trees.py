@@ -65,7 +65,7 @@ def test_a_weight_counts_like_that_many_copies(method, settings):
 def test_gigpo_state_values_count_by_weight():
     fork = Turn("s", "go", "m", 0.0, node=0)
     rollouts = [[fork, Turn("m", "l", "e", 1.0, node=1)], [fork, Turn("m", "r", "e", 0.0, node=2)], [Turn("m", "l", "e", 1.0, node=3)]]
-    step = np.concatenate(estimate(rollouts, "gigpo", gamma=1.0)) - np.concatenate(estimate(rollouts, "gigpo", gamma=1.0, omega=0))
+    step = np.concatenate(estimate(rollouts, "gigpo", gamma=1.0)) - np.concatenate(estimate(rollouts, "gigpo", omega=0))
     # In m the returns 1, 0, 1 weigh 1/2, 1/2, 1: mean .75. In s one node stands alone.
     np.testing.assert_allclose(step, [0, 0.25, 0, -0.75, 0.25], atol=1e-12)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from random_trees import random_tree
 
-from credit import GroupError, Turn, estimate, estimate_batch
+from credit import GroupError, Turn, estimate
 
 TREE = ("treerl", "tree_grpo", "depthwise", "at2po")
 WEIGHTINGS = ("path", "leaf")
@@ -279,22 +279,6 @@ def test_trees_are_the_slow_recursion(method, weighting):
                 node = node.children[turn.node]
                 expected.append(numbers[node])
             np.testing.assert_allclose(given, expected, atol=1e-8)
-
-
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-@pytest.mark.parametrize("method", TREE)
-def test_tasks_do_not_leak(method, weighting):
-    """The same node numbers in every task; one task is flat, one unanimous, one of a single root."""
-    tasks = [
-        random_tree(1),
-        random_tree(2),
-        fork_of((1.0, 1.0)),
-        fork_of((3.0, 1.0, 0.0)),
-        star((1.0, -2.0), (2, 5), False),
-        random_tree(3),
-    ]
-    for task, advantages in zip(tasks, estimate_batch(tasks, method, weighting=weighting), strict=True):
-        np.testing.assert_array_equal(flat(advantages), flat(estimate(task, method, weighting=weighting)))
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])

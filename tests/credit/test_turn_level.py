@@ -295,16 +295,6 @@ def test_self_credit_refuses_a_negative_citation():
 # --- what holds for several of them
 
 
-@pytest.mark.parametrize(("method", "settings"), LOCAL)
-def test_a_task_in_a_batch_gets_what_it_gets_alone(method, settings):
-    tasks = [random_tree(seed, roots=4) for seed in range(4)] + [filled([walk("x", 1.0, {}), walk("y", 1.0, {}, {})])]
-    tasks.insert(1, filled([walk("x", 1.0, {}), walk("y", 0.0, {})]))
-    with np.errstate(divide="raise", invalid="raise"):
-        batch = estimate_batch(tasks, method, **settings)
-    for alone, together in zip(tasks, batch, strict=True):
-        np.testing.assert_allclose(flat(together), flat(estimate(alone, method, **settings)), atol=1e-12)
-
-
 @pytest.mark.parametrize("method", ["agent_opsd", "self_credit"])
 @pytest.mark.parametrize("base", ["dr_grpo", "rtmc", "gigpo"])
 def test_shaping_keeps_signs(method, base):

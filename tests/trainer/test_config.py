@@ -12,6 +12,9 @@ from trainer.errors import ConfigError, UnknownBenchmarkError, UnknownSettingErr
 from trainer.load_config import benchmarks, load_config, restore_config
 from trainer.overrides import lay_over, nest, split_arguments
 from trainer.settings import settings
+from trainer.tree_credit import RECORDED
+from tree_rollout.branching import branching_rule
+from tree_rollout.errors import BranchingError
 
 
 def load(tmp_path: Path, text: str, overrides: dict[str, str] | None = None) -> Config:
@@ -59,6 +62,7 @@ def test_layers_override_each_other_in_order(tmp_path: Path) -> None:
         ("credit.settings.gamma", "0.9", {"gamma": 0.9}),
         ("credit.settings", "{gamma: 0.9, omega: 2}", {"gamma": 0.9, "omega": 2}),
         ("rollout.branching.options.sibling_penalty", "0.2", {"sibling_penalty": 0.2}),
+        ("rollout.branching.options", "{sibling_penalty: 1}", {"sibling_penalty": 1}),
     ],
 )
 def test_override_is_read_as_its_setting_wants_it(name: str, text: str, value: object) -> None:
@@ -168,6 +172,73 @@ def test_unknown_names_are_the_owners_errors() -> None:
         load_config("household", None, {"credit.settings.gama": "1"})
     with pytest.raises(credit.SettingError, match="allowed is"):
         load_config("household", None, {"credit.settings.gamma": "7"})
+
+
+@pytest.mark.parametrize(
+    ("method", "field"),
+    [("gae", "next_value and value"), ("agent_opsd", "teacher_logprob_gap"), ("self_credit", "cited"), ("igpo", "information_gain")],
+)
+def test_a_method_that_needs_what_training_does_not_record_is_refused(method: str, field: str) -> None:
+    with pytest.raises(ConfigError, match=f"credit.method {method} needs {field} of every turn, which training does not record"):
+        load_config("household", None, {"credit.method": method})
+
+
+def test_a_method_that_asks_for_another_part_of_the_reward_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"credit\.method mt_grpo does not fit what training records: .*process"):
+        load_config("household", None, {"credit.method": "mt_grpo"})
+
+
+def test_parts_of_the_reward_that_do_not_exist_or_have_no_weight_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no part 'fromat' of the reward; did you mean format"):
+        load_config("household", None, {"reward.weights.fromat": "1"})
+    with pytest.raises(credit.SettingError, match="ascending"):
+        load_config("household", None, {"reward.weights.format": "[[5, 1], [1, 0]]"})
+    with pytest.raises(credit.SettingError, match="the weight of reward 'length' is 'much'"):
+        load_config("household", None, {"reward.weights.length": "much"})
+
+
+def test_every_method_that_training_can_feed_is_accepted() -> None:
+    accepted = [name for name in credit.methods() if not credit.needs(name) - RECORDED and name != "mt_grpo"]
+    assert len(accepted) > 15
+    for name in accepted:
+        assert load_config("household", None, {"credit.method": name, "reward.weights.length": "0.1"}).credit.method == name
+
+
+@pytest.mark.parametrize(
+    ("rule", "option", "value"),
+    [
+        ("topk_entropy", "sibling_penalty", 0.1),
+        ("first_token", "chance_per_nat", 0.5),
+        ("arpo", "base_probability", 0.3),
+        ("arpo", "entropy_weight", 1),
+        ("appo", "discount", 0.9),
+        ("appo", "clip", 0.3),
+        ("hybrid", "entropy_weight", 1.5),
+        ("hybrid", "confidence_weight", 0),
+        ("hybrid", "max_width", 3),
+        ("hybrid", "window", 2),
+        ("signal_per_token", "prior_rollouts", 5),
+    ],
+)
+def test_every_branching_option_works_from_a_file_and_from_the_command_line(tmp_path: Path, rule: str, option: str, value: float) -> None:
+    name = f"rollout.branching.options.{option}"
+    from_file = load(tmp_path, f"rollout: {{branching: {{rule: {rule}, options: {{{option}: {value}}}}}}}\n")
+    from_words = load_config("household", None, {"rollout.branching.rule": rule, name: str(value)})
+    assert from_file == from_words
+    made = branching_rule(from_words.rollout.branching.rule, from_words.rollout.branching.options)
+    assert made.name == rule and getattr(made, option) == value and getattr(branching_rule(rule), option) != value
+    with pytest.raises(BranchingError, match=f"{option} is -1; give"):
+        load_config("household", None, {"rollout.branching.rule": rule, name: "-1"})
+
+
+def test_a_branching_rule_of_ones_own_works_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rulesofconfig.py").write_text("def first(tree, budget, rng, word='go'):\n    return []\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    chosen = {"rollout.branching.rule": "rulesofconfig:first"}
+    config = load_config("household", None, {**chosen, "rollout.branching.options.word": "stay"})
+    assert config.rollout.branching.options == {"word": "stay"}
+    with pytest.raises(BranchingError, match="has no option 'wort'; did you mean word"):
+        load_config("household", None, {**chosen, "rollout.branching.options.wort": "stay"})
 
 
 def test_another_method_drops_the_settings_of_the_old_one(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_trees_that_are_missing_in_the_trace(finished: RunFolder, tmp_path: Path
         ("trainer.run_folder:RunFolder._write", 1, "config.json cannot be written"),
         ("trainer.run:save_sealed", 3, "could not be written"),
         ("trainer.policy_seal:folder_digest", 4, "cannot be written"),
-        ("trainer.iteration:assign", 4, "trace.sqlite: could not append to iteration 2"),
+        ("trainer.iteration:assign", 2, "trace.sqlite: could not append to iteration 2"),
         ("trainer.metrics:MetricsLog.append", 2, "metrics.jsonl cannot be written"),
         ("trainer.checkpoint:CheckpointSeries.save", 3, "000002 cannot be written"),
         ("trainer.run:SharedParameters", 1, "free some space, or name another folder in TMPDIR"),

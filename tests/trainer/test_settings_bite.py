@@ -22,6 +22,8 @@ SHORT = {
     "evaluation.every": 10,
 }
 MORE = {"rollout.tasks": 6}
+FORKING = ("first_token", "uniform_depth", "arpo", "appo", "hybrid", "signal_per_token")
+WIDE = {**MORE, "rollout.forks": 5}
 LONG = {"run.iterations": 2}
 DECAY = {**LONG, "optimizer.decay_iterations": 2}
 CONSTANT = {"loss.aggregation": "constant", "loss.constant": 20.0}
@@ -58,14 +60,23 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("rollout.roots", 3, "trees", {}),
     ("rollout.forks", 2, "trees", {}),
     ("rollout.branching.rule", "random", "trees", {}),
-    ("rollout.branching.options.sibling_penalty", 0.0, "trees", {**MORE, "rollout.forks": 5}),
+    ("rollout.branching.options.sibling_penalty", 0.0, "trees", WIDE),
+    *[("rollout.branching.rule", rule, "trees", WIDE) for rule in FORKING],
+    ("rollout.branching.options.chance_per_nat", 0.01, "trees", {**WIDE, "rollout.branching.rule": "first_token"}),
+    ("rollout.branching.options.base_probability", 0.1, "trees", {**WIDE, "rollout.branching.rule": "arpo"}),
+    ("rollout.branching.options.discount", 0.0, "trees", {**WIDE, "rollout.branching.rule": "appo"}),
+    ("rollout.branching.options.max_width", 2, "trees", {**WIDE, "rollout.branching.rule": "hybrid"}),
+    ("rollout.branching.options.prior_rollouts", 50.0, "trees", {**WIDE, "rollout.branching.rule": "signal_per_token"}),
     ("rollout.max_new_tokens", 2, "trees", {}),
     ("rollout.temperature", 3.0, "trees", {}),
     ("rollout.token_budget", 1, "trees", {}),
     ("credit.method", "grpo", "weights", {}),
     ("credit.weighting", "leaf", "weights", {}),
     ("credit.settings.gamma", 0.5, "weights", {}),
+    ("credit.signature", "actions", "weights", {}),
+    ("credit.signature_settings.of", "actions", "weights", {"credit.signature": "window"}),
     ("reward.invalid_penalty", 0.0, "weights", {}),
+    ("reward.weights.length", 0.5, "weights", {}),
     ("loss.clip_low", 0.9, "weights", {}),
     ("loss.clip_high", 0.001, "weights", MORE),
     ("loss.dual_clip", 1.002, "weights", {**MORE, "loss.clip_high": 0.001}),

@@ -3,13 +3,20 @@ import pytest
 from credit_trees import add, forked_tree, leaf_of
 
 from trainer.config import CreditConfig, RewardConfig
-from trainer.tree_credit import assign
+from trainer.tree_credit import TreeCredit
+from trainer.tree_credit import assign as assign_all
 from tree_rollout.stop_reason import StopReason
 from tree_rollout.tree import TrajectoryTree
 
 NO_PENALTY = RewardConfig(invalid_penalty=0.0)
 TREE_MC = CreditConfig(method="tree_mc")
 DR_GRPO = CreditConfig(method="dr_grpo")
+
+
+def assign(tree: TrajectoryTree, method: CreditConfig, reward: RewardConfig) -> TreeCredit:
+    """The credit of one tree in a batch of its own."""
+    (given,) = assign_all([tree], method, reward).trees
+    return given
 
 
 def test_numbers_by_hand_with_path_weights() -> None:
@@ -85,3 +92,72 @@ def test_a_start_that_does_not_fit_is_an_outcome_and_teaches_nothing() -> None:
         add(tree, -1, "S", "", "S", tokens=0, **leaf_of(StopReason.CONTEXT_LENGTH))
     given = assign(tree, CreditConfig(), RewardConfig())
     assert not given.advantages_N.any()
+
+
+def other_tree() -> TrajectoryTree:
+    """As `forked_tree`, of another task, with all outcomes but one at 0."""
+    tree = TrajectoryTree("tests", 1)
+    for reward in (0.0, 0.0, 1.0):
+        first = add(tree, -1, "S", "a", "A")
+        add(tree, first, "A", "b", "G", **leaf_of(reward=reward))
+    return tree
+
+
+@pytest.mark.parametrize("method", ["dr_grpo", "gigpo", "salt", "tree_mc", "treerl", "depthwise"])
+def test_a_tree_of_a_batch_gets_what_it_would_get_alone(method: str) -> None:
+    config = CreditConfig(method=method)
+    together = assign_all([forked_tree(), other_tree()], config, NO_PENALTY).trees
+    for tree, given in zip((forked_tree(), other_tree()), together, strict=True):
+        np.testing.assert_array_equal(given.advantages_N, assign(tree, config, NO_PENALTY).advantages_N)
+
+
+def test_what_a_method_normalises_over_the_batch_spans_the_trees() -> None:
+    """The second tree has 2/9 of variance in its outcomes, the first 3/16: whitened together they share one divisor."""
+    config = CreditConfig(method="reinforce_pp")
+    first, second = assign_all([forked_tree(), other_tree()], config, NO_PENALTY).trees
+    assert first.advantages_N[0] / assign(forked_tree(), DR_GRPO, NO_PENALTY).advantages_N[0] == pytest.approx(
+        second.advantages_N[0] / assign(other_tree(), DR_GRPO, NO_PENALTY).advantages_N[0]
+    )
+    assert first.advantages_N[0] != assign(forked_tree(), config, NO_PENALTY).advantages_N[0]
+
+
+def test_a_tree_that_has_nothing_to_compare_leaves_the_others_alone() -> None:
+    lone = TrajectoryTree("tests", 2)
+    add(lone, -1, "S", "a", "A", **leaf_of(reward=1.0))
+    given = assign_all([lone, forked_tree(), TrajectoryTree("tests", 3)], DR_GRPO, NO_PENALTY).trees
+    assert given[0].advantages_N.tolist() == [0.0] and given[2].advantages_N.tolist() == []
+    np.testing.assert_array_equal(given[1].advantages_N, assign(forked_tree(), DR_GRPO, NO_PENALTY).advantages_N)
+
+
+def test_parts_of_the_reward_count_by_weight_and_iteration() -> None:
+    """The last turn of the second root's first rollout is refused; with format .5 its outcome is 0 - .5, with length .1 all lose .2."""
+    tree = forked_tree()
+    tree.turns[3].valid = False
+    plain = RewardConfig(invalid_penalty=0.0)
+    weighed = plain.model_copy(update={"weights": {"format": [(1, 0.0), (3, 1.0)], "length": 0.1}})
+    given = [assign_all([tree], DR_GRPO, weighed, iteration).trees[0].advantages_N for iteration in (1, 2, 9)]
+    outcomes = [[0.8, -0.2, 0.8], [0.8, -0.7, 0.8], [0.8, -1.2, 0.8]]
+    for numbers, (root, failed, forked) in zip(given, outcomes, strict=True):
+        mean = (root + (failed + forked) / 2) / 2
+        np.testing.assert_allclose(numbers[[1, 3, 4]], [root - mean, failed - mean, forked - mean])
+
+
+def test_the_limit_on_turns_reaches_the_estimator() -> None:
+    """A turn that leaves the state as it is, cut off by the limit, is worse than nothing only where the limit is known."""
+
+    def idle(truncated: bool) -> float:
+        tree = TrajectoryTree("tests", 0)
+        for _ in range(4):
+            first = add(tree, -1, "S", "wait", "S")
+            add(tree, first, "S", "wait", "S", **leaf_of(StopReason.TRUNCATED if truncated else StopReason.TERMINATED))
+            won = add(tree, -1, "S", "go", "A")
+            add(tree, won, "A", "go", "G", **leaf_of(reward=1.0, terminated=True))
+        return float(assign(tree, CreditConfig(method="tree_graph"), NO_PENALTY).advantages_N[1])
+
+    assert idle(True) < idle(False)
+
+
+def test_diagnostics_of_the_method_are_handed_on() -> None:
+    given = assign_all([forked_tree(), other_tree()], CreditConfig(method="tree_graph"), NO_PENALTY)
+    assert set(given.diagnostics) == {"merge_trust", "certainty"}
+    assert assign_all([forked_tree()], DR_GRPO, NO_PENALTY).diagnostics == {}

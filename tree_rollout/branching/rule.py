@@ -1,7 +1,7 @@
 """A branching rule is pure: the same tree, budget and generator state give the same forks, in the same order."""
 
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,8 +30,15 @@ class Branch(NamedTuple):
 class BranchingRule(Protocol):
     """Chooses which turns of a tree get siblings."""
 
-    name: ClassVar[str]
-    decision: ClassVar[Decision]
+    @property
+    def name(self) -> str:
+        """What the trace and errors call it."""
+        ...
+
+    @property
+    def decision(self) -> Decision:
+        """When it decides."""
+        ...
 
     def select(self, tree: TrajectoryTree, budget: int, rng: np.random.Generator) -> list[Branch]:
         """At most `budget` forks of `forkable_turns(tree)`, in the order of their start; a turn named twice gets two siblings."""

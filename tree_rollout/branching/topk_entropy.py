@@ -1,13 +1,12 @@
 """`topk_entropy`: forks start where the policy was least certain per token, and spread out because each sibling costs a penalty (AT2PO)."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from tree_rollout.branching.options import check_number
 from tree_rollout.branching.rule import Branch, Decision, forkable_turns
-from tree_rollout.errors import BranchingError
 from tree_rollout.tree import TrajectoryTree
 
 
@@ -26,8 +25,7 @@ class TopKEntropy:
     """Nats taken off a turn's score for each sibling; 0 lets one turn take all forks."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sibling_penalty, int | float) and math.isfinite(self.sibling_penalty) and self.sibling_penalty >= 0):
-            raise BranchingError(f"sibling_penalty is {self.sibling_penalty!r}; give a number of nats that is not negative, such as 0.05")
+        check_number("sibling_penalty", self.sibling_penalty, "of nats that is not negative", 0.05, least=0)
 
     def select(self, tree: TrajectoryTree, budget: int, rng: np.random.Generator) -> list[Branch]:
         """`budget` forks in the order of choice; of equal scores the lower index wins; none where nothing can be forked."""
