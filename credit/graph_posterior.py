@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit.batch import Batch
-from credit.moments import FloatArray, IntArray, sums
+from credit.moments import FloatArray, IntArray, stable_order, sums
 from credit.timed_graph import TimedGraph
 from credit.variance_profile import VarianceProfile, variance_profile
 
@@ -98,7 +98,7 @@ class _Values:
         """Value and error of every timed state, latest turns first."""
         graph = self.graph
         share_E = graph.count_E / graph.visits_X[graph.source_E]
-        order_N = np.argsort(graph.at_N, kind="stable")
+        order_N = stable_order(graph.at_N)
         node_ends_X = np.cumsum(np.bincount(graph.at_N, minlength=len(graph.state_X)))
         corrected_S, seen_S = np.zeros(int(graph.state_X.max()) + 1), np.zeros(int(graph.state_X.max()) + 1)
         for first, last in graph.levels:
@@ -147,7 +147,7 @@ class _Values:
         """
         error_N, part_N = np.zeros(len(weight_N)), weight_N / weight_N[np.maximum(self.parent_N, 0)]
         step_N = self.profile.step_TP[self.task_N, self.turn_N]
-        order_N = np.argsort(-self.turn_N, kind="stable")
+        order_N = stable_order(int(self.turn_N.max()) - self.turn_N)
         for nodes in np.split(order_N, np.flatnonzero(np.diff(self.turn_N[order_N])) + 1):
             nodes = nodes[self.parent_N[nodes] >= 0]
             parents = self.parent_N[nodes]

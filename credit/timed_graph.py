@@ -20,9 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit.batch import Batch
-from credit.moments import FloatArray, IntArray, dense, first_rows
+from credit.moments import FloatArray, IntArray, dense, first_rows, stable_order
 
 _FOLD = 8
+_SPARSE = 16
+"""Keys up to this many times the number of lookups are counted; where they reach further, they are searched."""
 _OVER = -1
 """The next state of a turn that ended its episode."""
 
@@ -95,7 +97,7 @@ class TimedGraph:
             target_E=target_E,
             count_E=count_D[kind_E],
             reward_E=reward_D[kind_E],
-            pair_E=dense(source_E, batch.action_O[first_N][sample_D][kind_E]),
+            pair_E=_pairs(state_N[sample_D], batch.action_O[first_N][sample_D], state_X, source_E, kind_E),
             at_N=at_N,
             edge_N=edge_start_X[:-1][at_N] + kind_N - start_S[state_N],
             levels=list(zip([0, *ends.tolist()], [*ends.tolist(), len(turn_X)], strict=True)),
@@ -129,17 +131,36 @@ def _timed_states(state_N: IntArray, turn_N: IntArray, kinds_S: IntArray) -> tup
     timed_M = dense(state_M, np.where(turns_M > allowed_M, rank_M * allowed_M // turns_M, rank_M))
     turn_K = np.zeros(int(timed_M.max()) + 1, dtype=np.int64)
     np.maximum.at(turn_K, timed_M, turn_M)
-    order_X = np.argsort(-turn_K, kind="stable")
+    order_X = stable_order(int(turn_K.max()) - turn_K)
     place_K = np.empty(len(order_X), dtype=np.int64)
     place_K[order_X] = np.arange(len(order_X))
     return place_K[timed_M][met_N], state_M[first_rows(timed_M)][order_X], turn_K[order_X]
 
 
+def _pairs(state_D: IntArray, action_D: IntArray, state_X: IntArray, source_E: IntArray, kind_E: IntArray) -> IntArray:
+    """Dense code of (timed state, action) of each timed edge, shape (E,); `state_D` is sorted."""
+    pair_D = dense(state_D, action_D)
+    pairs_S = np.bincount(state_D[first_rows(pair_D)], minlength=int(state_X.max()) + 1)
+    within_D = pair_D - (np.cumsum(pairs_S) - pairs_S)[state_D]
+    pairs_X = pairs_S[state_X]
+    return (np.cumsum(pairs_X) - pairs_X)[source_E] + within_D[kind_E]
+
+
 def _met(next_E: IntArray, turn_E: IntArray, state_X: IntArray, turn_X: IntArray, unseen_E: IntArray) -> IntArray:
     """The timed state of each state at a turn, or at the next turn after it, or at the last one before it, or else `unseen_E`."""
     span = int(turn_X.max()) + 2
-    key_X = state_X * span + turn_X
-    order_X = np.argsort(key_X)
-    place_E = np.searchsorted(key_X[order_X], next_E * span + turn_E)
+    key_X, wanted_E = state_X * span + turn_X, next_E * span + turn_E
+    order_X = stable_order(key_X)
+    place_E = _places(key_X, order_X, wanted_E, (max(int(next_E.max()), int(state_X.max())) + 1) * span)
     after_E, before_E = order_X[np.minimum(place_E, len(order_X) - 1)], order_X[np.maximum(place_E - 1, 0)]
     return np.where(state_X[after_E] == next_E, after_E, np.where(state_X[before_E] == next_E, before_E, unseen_E))
+
+
+def _places(key_X: IntArray, order_X: IntArray, wanted_E: IntArray, keys: int) -> IntArray:
+    """How many keys are smaller than each wanted one, shape (E,); a wanted key below 0 gets any number."""
+    if keys > _SPARSE * len(wanted_E):
+        return np.searchsorted(key_X[order_X], wanted_E)
+    # Counting the keys below every possible one is linear, where a search for each is not.
+    met = np.zeros(keys, dtype=np.int64)
+    met[key_X] = 1
+    return (np.cumsum(met) - met)[wanted_E]
