@@ -14,17 +14,17 @@ from benchmarks.truth.entrants import NOTES as ENTRANT_NOTES
 from benchmarks.truth.findings import LAYOUTS, LEAST, SETS, Findings, Line
 from benchmarks.truth.inputs import NOTES as INPUT_NOTES
 from benchmarks.truth.resample import Sure, geometric_mean, mean
-from benchmarks.truth.study import Result, Study
+from benchmarks.truth.study import Judgement, Result, Study
 from benchmarks.truth.table import two_digits, with_interval
 
-_MEASURES: dict[str, Callable[[Result], Sure]] = {
-    "cos2_ratio": lambda result: result.ratio,
-    "cosine_of_mean_gradient": lambda result: result.gradient.mean_cosine,
-    "advantage_error": lambda result: result.turns.error,
-    "advantage_bias": lambda result: result.turns.bias,
-    "advantage_variance": lambda result: result.turns.variance,
-    "ppo_gain": lambda result: result.ppo,
+_JUDGED: dict[str, Callable[[Judgement], Sure]] = {
+    "cos2_ratio": lambda found: found.ratio,
+    "cosine_of_mean_gradient": lambda found: found.gradient.mean_cosine,
+    "advantage_error": lambda found: found.turns.error,
+    "advantage_bias": lambda found: found.turns.bias,
+    "advantage_variance": lambda found: found.turns.variance,
 }
+_MEASURES: dict[str, Callable[[Result], Sure]] = {**_JUDGED, "ppo_gain": lambda result: result.ppo}
 _LEGEND = {
     "numbers": "value, low, high: 95 % intervals by bootstrap over groups within draws",
     "cos2_ratio": "(mean cosine of one group's gradient with the exact one)^2 over that of flat dr_grpo on as many turns in expectation",
@@ -105,17 +105,21 @@ def _by_process(line: Line, what: Callable[[Result], Sure], name: str) -> dict[s
 
 
 def _rules(studies: Sequence[Study]) -> dict[str, Any]:
-    """Ratios by estimator and branching rule."""
-    found: dict[str, Any] = {}
+    """By measure, estimator and branching rule: the means, and of the ratio every process."""
+    found: dict[str, Any] = {name: {} for name in _JUDGED}
     for label, by_rule in studies[0].ruled.items():
-        found[label] = {}
-        for rule in by_rule:
-            by_process = {study.name: study.ruled[label][rule] for study in studies}
-            means = {
-                f"mean of {group}": number(geometric_mean([by_process[name] for name in names], LEAST)) for group, names in SETS.items()
-            }
-            found[label][rule] = means | {name: number(ratio) for name, ratio in by_process.items()}
+        for name, what in _JUDGED.items():
+            found[name][label] = {}
+            for rule in by_rule:
+                by_process = {study.name: what(study.ruled[label][rule]) for study in studies}
+                means = {f"mean of {group}": number(_mean_of(name, [by_process[p] for p in names])) for group, names in SETS.items()}
+                every = {process: number(value) for process, value in by_process.items()} if name == "cos2_ratio" else {}
+                found[name][label][rule] = means | every
     return found
+
+
+def _mean_of(name: str, values: Sequence[Sure]) -> Sure:
+    return geometric_mean(values, LEAST) if name == "cos2_ratio" else mean(values)
 
 
 def _policy(studies: dict[str, Study]) -> dict[str, Any]:

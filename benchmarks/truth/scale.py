@@ -12,11 +12,13 @@ class Scale:
     """Groups of each draw in each layout; draws times this are the repetitions of a cell."""
     ruled: int
     """The same for the other branching rules."""
+    all_ruled: bool
+    """Whether every entrant is measured under the other rules, or the best few alone."""
     effects: int
     """The same for the effects."""
     traps: int
     """The same for the traps."""
 
 
-FULL = Scale(draws=8, each=40, ruled=32, effects=40, traps=100)
-QUICK = Scale(draws=4, each=8, ruled=8, effects=8, traps=30)
+FULL = Scale(draws=8, each=40, ruled=32, all_ruled=True, effects=40, traps=100)
+QUICK = Scale(draws=4, each=8, ruled=8, all_ruled=False, effects=8, traps=30)

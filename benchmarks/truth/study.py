@@ -1,4 +1,4 @@
-"""A study is all that is measured on one process under one policy: every entrant flat and on trees, the best few under every rule.
+"""A study is all that is measured on one process under one policy: every entrant flat, on trees, and under every branching rule.
 
 Every ratio is against `dr_grpo` on flat samples of as many turns in expectation.
 """
@@ -25,17 +25,23 @@ OTHERS = ("last_w30", "stochastic_w10", "key_door", "household", "stopping", "id
 SEES_MORE = ("random_w4", "random_w30", "random_long", "first_w4", "middle_w30", "key_door", "household")
 """Studied under policies that see more than the signature, too."""
 RULED = (REFERENCE, "gigpo", "rtmc", "graft_graph", "tree_mc + group", "tree_grpo", "tree_graph")
-"""Measured under every branching rule: the measure of all, and the best that need nothing but rollouts."""
+"""Measured under every branching rule also where time is short: the measure of all, and the best that need nothing but rollouts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Result:
-    """One entrant in one layout."""
+class Judgement:
+    """What one entrant's advantages are worth in one cell."""
 
     ratio: Sure
     """How many times fewer turns than the reference needs for the same direction."""
     gradient: GradientScores
     turns: TurnScores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result(Judgement):
+    """The same in one of the two layouts, and what it does for PPO."""
+
     ppo: Sure
     """What PPO steps gain, over what they gain with exact advantages on flat samples."""
 
@@ -56,8 +62,8 @@ class Study:
     """Step size of PPO."""
     results: dict[str, dict[str, Result]] = field(default_factory=dict)
     """By entrant and layout."""
-    ruled: dict[str, dict[str, Sure]] = field(default_factory=dict)
-    """Ratio, by entrant and branching rule."""
+    ruled: dict[str, dict[str, Judgement]] = field(default_factory=dict)
+    """By entrant and branching rule."""
     coverage: dict[str, Sure] = field(default_factory=dict)
     """How often the credible intervals of tree_graph hold, by layout."""
 
@@ -77,6 +83,13 @@ def study(name: str, policy: str, scale: Scale) -> Study:
     if policy == "tabular":
         made.ruled = _ruled(made, starts, bench.cosine, scale)
     return made
+
+
+def judged(cell: Cell, advantage_O: FloatArray, reference: Sure) -> Judgement:
+    """What advantages are worth in a cell, against the reference's mean cosine."""
+    resamples = Resamples.of(cell.key, len(cell.starts), cell.each)
+    gradient = gradient_scores(gradient_figures(cell, advantage_O), resamples)
+    return Judgement(turn_ratio(gradient.cosine, reference), gradient, turn_scores(turn_figures(cell, advantage_O), resamples))
 
 
 def cosine_of(cell: Cell, entrant: Entrant) -> Sure:
@@ -103,16 +116,12 @@ class Bench:
     def measure(self, cell: Cell, chosen: Sequence[Entrant]) -> dict[str, Result]:
         """Results of the entrants, and of exact advantages, in one cell."""
         courses = courses_of(cell)
-        resamples, batches = Resamples.of(cell.key, len(cell.starts), cell.each), _ppo_resamples(cell)
+        batches = _ppo_resamples(cell)
 
         def result(advantage_O: FloatArray) -> Result:
-            gradient = gradient_scores(gradient_figures(cell, advantage_O), resamples)
-            return Result(
-                turn_ratio(gradient.cosine, self.cosine),
-                gradient,
-                turn_scores(turn_figures(cell, advantage_O), resamples),
-                batches.mean(gains(courses, advantage_O, self.step)).over(self.exact_gain),
-            )
+            found = judged(cell, advantage_O, self.cosine)
+            gain = batches.mean(gains(courses, advantage_O, self.step)).over(self.exact_gain)
+            return Result(found.ratio, found.gradient, found.turns, gain)
 
         return {EXACT: result(cell.truth_O)} | {entrant.label: result(entrant.on(cell)) for entrant in chosen}
 
@@ -127,15 +136,15 @@ def _coverage(cell: Cell) -> Sure:
     return resamples.total(held_G).over(resamples.total(counted_G))
 
 
-def _ruled(made: Study, starts: Sequence[Start], reference: Sure, scale: Scale) -> dict[str, dict[str, Sure]]:
-    """Ratios under every rule; those of the two layouts are taken from there."""
-    chosen = find(*RULED)
-    ruled: dict[str, dict[str, Sure]] = {entrant.label: {} for entrant in chosen}
+def _ruled(made: Study, starts: Sequence[Start], reference: Sure, scale: Scale) -> dict[str, dict[str, Judgement]]:
+    """What entrants are worth under every rule; those of the two layouts are taken from there."""
+    chosen = entrants() if scale.all_ruled else find(*RULED)
+    ruled: dict[str, dict[str, Judgement]] = {entrant.label: {} for entrant in chosen}
     for rule in RULES:
         cell = None if rule in (FLAT, TREE) else draw_cell(f"{made.name}/{made.policy}", starts, rule, scale.ruled)
         for entrant in chosen:
             if cell is not None:
-                ruled[entrant.label][rule] = turn_ratio(cosine_of(cell, entrant), reference)
+                ruled[entrant.label][rule] = judged(cell, entrant.on(cell), reference)
             elif rule in made.results[entrant.label]:
-                ruled[entrant.label][rule] = made.results[entrant.label][rule].ratio
+                ruled[entrant.label][rule] = made.results[entrant.label][rule]
     return ruled

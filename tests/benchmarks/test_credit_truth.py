@@ -22,7 +22,7 @@ from benchmarks.truth.traps import TRAPS, spring
 from benchmarks.truth.turns import turn_figures
 from credit.graph_posterior import Posterior
 
-TINY = Scale(draws=2, each=4, ruled=4, effects=4, traps=60)
+TINY = Scale(draws=2, each=4, ruled=4, all_ruled=False, effects=4, traps=60)
 
 
 @cache

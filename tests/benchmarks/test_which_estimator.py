@@ -71,7 +71,7 @@ def test_the_table_of_demands() -> None:
 
 
 def test_rules_and_policies() -> None:
-    rules, policies = DETAILS["rules"], DETAILS["policies"]
+    rules, policies = DETAILS["rules"]["cos2_ratio"], DETAILS["policies"]
     text = " ".join(GUIDE.split())
     for figure in ("random", "entropy"):
         for method in ("tree_graph", "dr_grpo"):
