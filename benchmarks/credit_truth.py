@@ -68,8 +68,15 @@ def _advance(progress: Progress, task, job: Job) -> None:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="also draw a figure for each process there")
+    parser.add_argument("--figures", type=_folder, metavar="DIR", help="also draw a figure for each process there")
     parser.add_argument("--workers", type=_positive, default=2, metavar="N", help="processes that measure at once (default: 2)")
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a file; give a folder")
+    return path
 
 
 def _positive(text: str) -> int:

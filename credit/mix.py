@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from credit.base import base_method
+from credit.base import base_method, check_nesting
 from credit.batch import Batch
 from credit.errors import SettingError
 from credit.moments import FloatArray
@@ -84,6 +84,7 @@ def mix_diagnostics(batch: Batch, settings: MixSettings) -> dict[str, float]:
 
 
 def _terms(given: object) -> tuple[Term, ...]:
+    check_nesting(given)
     if isinstance(given, Mapping):
         if "method" in given:
             raise SettingError("terms is one term; put it into a list, or give a mapping from names of methods to weights")

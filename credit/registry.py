@@ -120,6 +120,10 @@ def estimator(name: str) -> Estimator:
 
 def register_estimator(name: str, estimator: Estimator) -> None:
     """Add an estimator to the table; a name that is taken is an `EstimatorError`."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise EstimatorError(f"an estimator cannot be named {name!r}; give a name of letters, digits and _, such as 'my_method'")
+    if not isinstance(estimator, Estimator):
+        raise EstimatorError(f"{name!r} is a {type(estimator).__name__}; give a credit.Estimator")
     if name in _TABLE:
         raise EstimatorError(f"an estimator named {name!r} is registered already; choose another name")
     if not is_dataclass(estimator.settings):

@@ -71,9 +71,13 @@ def _schedule(name: object, given: object) -> Schedule:
 
 
 def _number(what: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:
+        raise SettingError(f"{what} is too large; give a finite number") from None
+    if not math.isfinite(number):
         raise SettingError(f"{what} is {value!r}; give a finite number")
-    return float(value)
+    return number
 
 
 def _value(schedule: Schedule, step: float) -> float:

@@ -27,6 +27,9 @@ from credit.grpo import centred
 from credit.moments import FloatArray, dense, sums
 from credit.settings import Settings, number
 
+_ROUNDED = 1e-12
+"""A base advantage this small against the largest of its task is 0."""
+
 
 @dataclass(frozen=True)
 class SelfCreditSettings(Settings):
@@ -42,9 +45,13 @@ def self_credit(batch: Batch, settings: SelfCreditSettings) -> FloatArray:
     if cited_O.min() < 0:
         raise GroupError(f"cited is {cited_O.min():g} in a turn; give 0 for a turn that is not cited, and more for one that is")
     base_O = base_method(settings.base).advantages(batch)
+    largest_T = np.zeros(batch.tasks)
+    np.maximum.at(largest_T, batch.task_O, np.abs(base_O))
+    # The sign of what is 0 but for rounding would depend on the order of the rollouts.
+    sign_O = np.where(np.abs(base_O) > _ROUNDED * largest_T[batch.task_O], np.sign(base_O), 0.0)
     most_O = np.maximum.reduceat(cited_O, batch.starts_R)[rollout_O]
     share_O = np.divide(cited_O, most_O, out=np.zeros(len(cited_O)), where=most_O > 0)
-    weight_O = 1 + settings.strength * share_O * np.sign(base_O) * _lift(batch)
+    weight_O = 1 + settings.strength * share_O * sign_O * _lift(batch)
     mean_O = (sums(rollout_O, weight_O) / batch.lengths_R)[rollout_O]
     # All weights of a rollout are 0 only together, and then they are equal: it keeps its base.
     return base_O * np.divide(weight_O, mean_O, out=np.ones(len(cited_O)), where=mean_O > 0)

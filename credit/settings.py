@@ -45,11 +45,18 @@ def number(default: float | None, low: float, high: float = math.inf, *, above: 
     def accepts(value: Any) -> bool:
         if value is None:
             return optional
-        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, Real) or not _finite(value):
             return False
         return (float(value) > low if above else float(value) >= low) and float(value) <= high
 
     return field(default=default, metadata={"rule": Rule(accepts, f"{text}{' or None' if optional else ''}")})
+
+
+def _finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def integer(default: int, low: int, high: int | None = None) -> Any:

@@ -318,3 +318,29 @@ def test_an_estimator_that_breaks_its_contract_is_caught():
         estimate(one_turn(1, 0), "short")
     with pytest.raises(EstimatorError, match="not finite"):
         estimate(one_turn(1, 0), "nan")
+
+
+def test_bases_that_nest_without_end_are_refused():
+    endless: dict[str, object] = {"method": "empg"}
+    endless["base"] = endless
+    terms: list[object] = []
+    terms.append({"method": "mix", "terms": terms})
+    for method, settings in (("empg", {"base": endless}), ("mix", {"terms": terms})):
+        with pytest.raises(SettingError, match="nested more than"):
+            estimate(one_turn(1.0, 0.0), method, **settings)
+    assert settings_for("empg", base={"method": "mix", "terms": ["grpo", {"method": "empg", "base": "rtmc"}]})
+
+
+@pytest.mark.parametrize(("method", "settings"), [("rtmc", {"n_p": 10**400}), ("rtmc", {"gamma": 10**400})])
+def test_integers_beyond_every_float_are_refused(method, settings):
+    with pytest.raises(SettingError):
+        settings_for(method, **settings)
+
+
+@pytest.mark.usefixtures("own_table")
+@pytest.mark.parametrize("name", [None, 3, "", "a b"])
+def test_names_that_are_none_are_not_registered(name):
+    with pytest.raises(EstimatorError, match="cannot be named"):
+        register_estimator(name, Estimator(Settings, lambda batch, settings: batch.reward_O, "x"))
+    with pytest.raises(EstimatorError, match=r"credit\.Estimator"):
+        register_estimator("mine", lambda batch, settings: batch.reward_O)  # type: ignore[arg-type]

@@ -381,3 +381,12 @@ def test_extreme_numbers_stay_finite(method, settings, size):
         fields = [{**row, "entropy": abs(e) * size, "cited": abs(e) * size} for row, (*_, e) in zip(fields, rows, strict=True)]
         rollouts.append([replace(t, reward=size * r[0]) for t, r in zip(walk(str(i), 0.0, *fields), rows, strict=True)][: 1 + i % 5])
     assert np.isfinite(flat(estimate(rollouts, method, **settings))).all()
+
+
+def test_self_credit_takes_rounding_of_the_base_for_nothing():
+    """The shared first turn has three wins and three losses below it: its base is 0 but for rounding, whatever the order."""
+    fork = Turn("s", "go", "m", 0.0, node=0, cited=1.0)
+    leaves = [Turn("m", f"a{i}", "e", won, node=1 + i, cited=0.5) for i, won in enumerate((0.3, 0.1, 0.2, 0.7, 0.9, 0.8))]
+    rollouts = [[fork, leaf] for leaf in leaves]
+    straight, turned = estimate(rollouts, "self_credit"), estimate(rollouts[::-1], "self_credit")[::-1]
+    np.testing.assert_allclose(np.concatenate(straight), np.concatenate(turned), atol=1e-9)

@@ -86,7 +86,9 @@ def slow_self_credit(rollouts: Rollouts, base: Numbers, weights: list[float], st
         most = max(turn.cited for turn in rollout) or 1.0
         pairs = [(turn.state, turn.action) for turn in rollout]
         lifts = [rate(pair, True) - rate(pair, False) for pair in pairs]
-        w = [1 + strength * t.cited / most * np.sign(a) * d for t, a, d in zip(rollout, own, lifts, strict=True)]
+        w = [
+            1 + strength * t.cited / most * (np.sign(a) if abs(a) > 1e-9 else 0.0) * d for t, a, d in zip(rollout, own, lifts, strict=True)
+        ]
         result.append([a * x / (sum(w) / len(w)) for a, x in zip(own, w, strict=True)])
     return result
 

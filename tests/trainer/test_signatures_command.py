@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -202,7 +203,7 @@ def test_a_picture_is_drawn(folder: RunFolder, tmp_path: Path) -> None:
         (["--signature"], "expected at least one argument"),
         (["--tree", "9"], "no such tree; there are 2, from 1 to 2"),
         (["--history", "-1"], "'-1' is no integer of at least 0"),
-        (["--out", "."], "--out . is a folder; give the name of a file"),
+        (["--out", "."], "--out . is a folder or a device; give the name of a file"),
         (["--plot", "/proc/none/x.png"], "/proc/none/x.png cannot be written"),
         (["--depth"], "signatures has no option --depth; did you mean --depths"),
         (["--credit.signature", "env"], "signatures takes no settings"),
@@ -240,3 +241,38 @@ def test_nothing_that_samples_or_trains_is_loaded(folder: RunFolder) -> None:
         "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--out", "--plot"])
+@pytest.mark.parametrize("name", ["trace.sqlite", "config.json"])
+def test_no_file_of_the_run_is_replaced(option: str, name: str, folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    target = folder.path / name
+    before = target.read_bytes()
+    assert main(["signatures", str(folder.path), option, str(target)]) == 2
+    assert "is a file of the run" in capsys.readouterr().err
+    assert target.read_bytes() == before
+
+
+def test_a_device_and_one_file_for_both_are_refused(folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, both = str(folder.path), str(tmp_path / "both.x")
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert main(["signatures", run, "--out", str(fifo)]) == 2
+    assert "is a folder or a device" in capsys.readouterr().err and fifo.is_fifo()
+    assert main(["signatures", run, "--out", both, "--plot", both]) == 2
+    assert "give two files" in capsys.readouterr().err
+
+
+def test_files_below_a_file_and_endless_names_are_one_sentence(
+    folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    for path in (plain / "x.json", tmp_path / ("x" * 300)):
+        assert main(["signatures", str(folder.path), "--out", str(path)]) == 2
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_path_with_brackets_is_a_path(folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["signatures", str(folder.path), "--out", str(tmp_path / "a[b].json")]) == 0
+    assert "a[b].json" in capsys.readouterr().out

@@ -78,22 +78,31 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
         record = {"run": str(arguments.run), "tree": arguments.tree, "seed": arguments.seed, **comparison.as_json()}
         write_whole(arguments.out, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
-        console.print(f"report: {arguments.out}", soft_wrap=True)
+        console.print(f"report: {arguments.out}", soft_wrap=True, markup=False)
     if arguments.plot is not None:
         from trainer.signature_plot import plot_depths
 
         plot_depths(comparison.reports, arguments.plot, f"{arguments.run}: where rollouts meet")
-        console.print(f"picture: {arguments.plot}", soft_wrap=True)
+        console.print(f"picture: {arguments.plot}", soft_wrap=True, markup=False)
     return 0
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """A long reading must not end with a file that could not have been written."""
+    """A long reading must not end with a file that could not have been written, nor replace what it read."""
     from trainer.errors import UsageError
 
-    for option, path in (("--out", arguments.out), ("--plot", arguments.plot)):
-        if path is not None and path.is_dir():
-            raise UsageError(f"{option} {path} is a folder; give the name of a file")
+    wanted = {option: path for option, path in (("--out", arguments.out), ("--plot", arguments.plot)) if path is not None}
+    for option, path in wanted.items():
+        try:
+            there, plain, target = path.exists(), path.is_file(), path.resolve()
+        except OSError as error:
+            raise UsageError(f"{option} {path} cannot be written: {error.strerror}; give another name") from error
+        if there and not plain:
+            raise UsageError(f"{option} {path} is a folder or a device; give the name of a file")
+        if there and target.is_relative_to(arguments.run.resolve()):
+            raise UsageError(f"{option} {path} is a file of the run, which stays as it is; give another name")
+    if len(wanted) == 2 and arguments.out.resolve() == arguments.plot.resolve():
+        raise UsageError(f"--out and --plot are both {arguments.out}; give two files")
 
 
 def _trace_of(path: Path) -> tuple[Path, tuple[str, "Signature"]]:

@@ -29,7 +29,7 @@ class UserRule:
         """What the function gives: at most `budget` forks, each of a turn that can be forked, with a finite score."""
         try:
             given: list[Any] = list(self.function(tree, budget, rng, **self.settings))
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             raise BranchingFunctionError(
                 f"branching rule {self.name} failed on a tree of {len(tree.turns)} turns of {tree.env_id}, seed {tree.seed} with "
                 f"{type(fault).__name__}: {fault}; correct the function"

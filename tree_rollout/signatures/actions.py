@@ -83,7 +83,7 @@ class Actions:
         """What a function of the user's makes of an action, checked."""
         try:
             operations = list(categorise(action, answer))
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             raise SignatureFunctionError(
                 f"categorise {self.categorise} failed on the action {action!r} with {type(fault).__name__}: {fault}; correct it"
             ) from fault

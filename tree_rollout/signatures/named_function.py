@@ -29,7 +29,7 @@ def import_function(name: str) -> Any:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise SignatureError(f"{name}: {error}; install it, or put its folder on PYTHONPATH") from error
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:
         raise SignatureError(f"{name}: importing {module} failed with {type(fault).__name__}: {fault}; correct it") from fault
     for attribute in path.split("."):
         if not hasattr(found, attribute):

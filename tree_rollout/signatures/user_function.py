@@ -22,7 +22,7 @@ class UserFunction:
         """What the function gives; `sign_tree` checks it."""
         try:
             return list(self.function(tree, **self.settings))  # pyright: ignore[reportReturnType]
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             where = f"a tree of {len(tree.turns)} turns of {tree.env_id}, seed {tree.seed}"
             raise SignatureFunctionError(
                 f"signature {self.name} failed on {where} with {type(fault).__name__}: {fault}; correct the function"
