@@ -153,10 +153,20 @@ class Batch:
         parent_O = self.nodes.parent_N[self.nodes.of_O]
         return np.where(parent_O < 0, self.task_O, parent_O + self.tasks)
 
+    @cached_property
+    def starts_T(self) -> IntArray:
+        """The first rollout of each task."""
+        return np.searchsorted(self.task_R, np.arange(self.tasks))
+
     @property
     def error_R(self) -> FloatArray:
         """Bound on the rounding error of each outcome."""
         return ROUNDING * self.size_R
+
+    @cached_property
+    def error_T(self) -> FloatArray:
+        """The largest of these bounds in each task."""
+        return np.maximum.reduceat(self.error_R, self.starts_T)
 
     @cached_property
     def mean_T(self) -> FloatArray:
@@ -167,14 +177,13 @@ class Batch:
     @property
     def offset_T(self) -> FloatArray:
         """The first outcome of each task."""
-        return self.outcome_R[np.searchsorted(self.task_R, np.arange(self.tasks))]
+        return self.outcome_R[self.starts_T]
 
     @cached_property
     def unanimous_T(self) -> np.ndarray:
         """True for tasks whose outcomes are all equal, up to rounding."""
-        starts_T = np.searchsorted(self.task_R, np.arange(self.tasks))
-        low_T, high_T = np.minimum.reduceat(self.outcome_R, starts_T), np.maximum.reduceat(self.outcome_R, starts_T)
-        return high_T - low_T <= np.maximum.reduceat(self.error_R, starts_T)
+        low_T, high_T = np.minimum.reduceat(self.outcome_R, self.starts_T), np.maximum.reduceat(self.outcome_R, self.starts_T)
+        return high_T - low_T <= self.error_T
 
     @cached_property
     def lockstep(self) -> Lockstep:

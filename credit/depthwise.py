@@ -36,8 +36,7 @@ def depthwise(batch: Batch, settings: DepthwiseSettings) -> FloatArray:
     task_N, weight_N = batch.task_O[first_N], sums(node_O, batch.weight_O)
     value_N = sums(node_O, batch.weight_O * centred(batch)[batch.rollout_O]) / weight_N
     # The mean over many leaves is off by more than one outcome is.
-    error_T = np.maximum.reduceat(batch.error_R, np.searchsorted(batch.task_R, np.arange(batch.tasks)))
-    error_N = 2 * error_T[task_N] * np.bincount(node_O).astype(np.float64)
+    error_N = 2 * batch.error_T[task_N] * np.bincount(node_O).astype(np.float64)
     depth_N = dense(task_N, batch.position_O[first_N])
     centred_N = centre(value_N, weight_N, depth_N, error_N)
     std_N = deviation(centred_N, weight_N, depth_N, settings.ddof)[depth_N]

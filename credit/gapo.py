@@ -42,10 +42,8 @@ class GapoSettings(Settings):
 def gapo(batch: Batch, settings: GapoSettings) -> FloatArray:
     """Advantage of each row, shape (O,)."""
     task_R = batch.task_R
-    error_T = np.zeros(batch.tasks)
-    np.maximum.at(error_T, task_R, batch.error_R)
-    distance_R = batch.outcome_R - dense_medians(batch.outcome_R, batch.weight_R, task_R, error_T, settings.share)[task_R]
-    advantage_R = np.where(np.abs(distance_R) <= error_T[task_R], 0.0, distance_R)
+    distance_R = batch.outcome_R - dense_medians(batch.outcome_R, batch.weight_R, task_R, batch.error_T, settings.share)[task_R]
+    advantage_R = np.where(np.abs(distance_R) <= batch.error_T[task_R], 0.0, distance_R)
     if settings.normalise:
         advantage_R /= deviation(centred(batch), batch.weight_R, task_R, settings.ddof)[task_R] + settings.eps
     return advantage_R[batch.rollout_O]

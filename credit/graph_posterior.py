@@ -76,7 +76,7 @@ class _Values:
         self.graph, self.gamma, self.reward_N = graph, gamma, reward_N
         self.parent_N, self.inner_N = nodes.parent_N, nodes.children_N > 0
         self.task_N, self.turn_N = batch.task_O[nodes.first_N], batch.position_O[nodes.first_N]
-        last_T = np.maximum.reduceat(batch.lengths_R, np.searchsorted(batch.task_R, np.arange(batch.tasks))) - 1
+        last_T = np.maximum.reduceat(batch.lengths_R, batch.starts_T) - 1
         self.next_N = np.minimum(self.turn_N + 1, last_T[self.task_N])
         self.profile = profile
         tau_TP = profile.settled_TP

@@ -64,7 +64,7 @@ def successful(batch: Batch, least: float | None) -> np.ndarray:
     """Whether each rollout succeeds, shape (R,)."""
     if least is not None:
         return batch.outcome_R >= least - batch.error_R
-    best_T = np.maximum.reduceat(batch.outcome_R, np.searchsorted(batch.task_R, np.arange(batch.tasks)))
+    best_T = np.maximum.reduceat(batch.outcome_R, batch.starts_T)
     return batch.outcome_R >= best_T[batch.task_R] - batch.error_R
 
 

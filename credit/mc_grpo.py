@@ -50,9 +50,7 @@ def mad_zero_groups(batch: Batch, settings: McGrpoSettings) -> dict[str, float]:
 def from_median(batch: Batch) -> FloatArray:
     """Outcome minus the group's weighted median outcome, shape (R,); exactly 0 where they differ by rounding only."""
     distance_R = batch.outcome_R - medians(batch.outcome_R, batch.weight_R, batch.task_R)[batch.task_R]
-    error_T = np.zeros(batch.tasks)
-    np.maximum.at(error_T, batch.task_R, batch.error_R)
-    return np.where(np.abs(distance_R) <= error_T[batch.task_R], 0.0, distance_R)
+    return np.where(np.abs(distance_R) <= batch.error_T[batch.task_R], 0.0, distance_R)
 
 
 def _without_pivot(batch: Batch, distance_R: FloatArray) -> FloatArray:

@@ -1,14 +1,10 @@
 """A run's outcome as one JSON file: what was measured before and after, with intervals, and what it cost."""
 
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from trainer.config import Config
-from trainer.errors import RunFolderError
 from trainer.evaluate import MODES, Evaluation, proportion_json
 from trainer.run_state import RunState
 from trainer.warm_start import WarmStartReport
@@ -64,14 +60,3 @@ def _success(evaluations: Sequence[Evaluation], mode: str) -> dict[str, Any]:
         f"mean_of_last_{AVERAGED}": mean,
         "gain_points": 100 * (mean - before.rate),
     }
-
-
-def write_json(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a JSON file whole or not at all."""
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        draft.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n")
-        os.replace(draft, path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise RunFolderError(f"{path} cannot be written: {error.strerror or error}") from error

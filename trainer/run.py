@@ -26,7 +26,7 @@ from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
 from trainer.policy_seal import save_sealed
 from trainer.progress import Progress
-from trainer.result import result_record, write_json
+from trainer.result import result_record
 from trainer.run_folder import RunFolder
 from trainer.run_records import RunRecords
 from trainer.run_state import RunState
@@ -35,6 +35,7 @@ from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 from trainer.stop_request import StopRequest
 from trainer.warm_start import WarmStart, WarmStartReport
+from trainer.whole_file import write_json
 
 
 def train(config: Config, *, resume: bool, console: Console) -> Path:

@@ -11,11 +11,12 @@ from trainer.config import Config
 from trainer.errors import RunFolderError
 from trainer.evaluate import Evaluation, Measurement
 from trainer.outcome import print_outcome
-from trainer.result import last_mean, result_record, write_json
+from trainer.result import last_mean, result_record
 from trainer.run_folder import RunFolder
 from trainer.run_state import RunState
 from trainer.statistics import Proportion, wilson
 from trainer.warm_start import WarmStartReport
+from trainer.whole_file import write_json
 
 
 def measured(won: int, of: int = 10, *, failed: bool = False) -> Measurement:

@@ -72,12 +72,10 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     console = Console()
     print_comparison(console, comparison, arguments.depths)
     if arguments.out is not None:
-        import json
-
-        from trainer.whole_file import write_whole
+        from trainer.whole_file import write_json
 
         record = {"run": str(arguments.run), "tree": arguments.tree, "seed": arguments.seed, **comparison.as_json()}
-        write_whole(arguments.out, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
+        write_json(arguments.out, record)
         console.print(f"report: {arguments.out}", soft_wrap=True, markup=False)
     if arguments.plot is not None:
         from trainer.signature_plot import plot_depths
