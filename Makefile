@@ -4,10 +4,10 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test clean
+.PHONY: help setup demo test test-vllm clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv and install the pinned dependencies and the package (PYTHON=python3.12 picks another interpreter)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
@@ -21,6 +21,10 @@ test: setup ## lint, format, types and tests (ALLOW_SKIP=1 lets tests skip what 
 	$(BIN)/pyright
 	$(BIN)/python -m pytest $(ARGS)
 
-clean: ## remove .venv, caches and builds; runs/ stays
-	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+test-vllm: ## run the tests of the vllm engine on a CPU, in an environment of its own, .venv-vllm (ARGS goes to pytest)
+	@PYTHON="$(PYTHON)" sh scripts/setup_vllm.sh
+	.venv-vllm/bin/python -m pytest tests/vllm_engine $(ARGS)
+
+clean: ## remove .venv and .venv-vllm, caches and builds; runs/ stays
+	rm -rf .venv .venv-vllm .cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

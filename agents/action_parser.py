@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 MAX_ACTION_LENGTH = 200
 """Characters an action may have; a longer one is invalid rather than cut, since half an action may be another action."""
@@ -13,11 +14,29 @@ _TAGS = ("<action>", "</action>")
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool."""
+
+    name: str
+    arguments: dict[str, Any]
+    """As JSON has them."""
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedAction:
     """What the environment gets. `action` is "" where `ok` is False."""
 
     action: str
     ok: bool
+    reason: str = field(default="", compare=False)
+    """Why the turn is invalid, in a few words without a full stop; "" where it is valid."""
+    calls: tuple[ToolCall, ...] = field(default=(), compare=False)
+    """The tool calls that `action` writes as JSON, in the order of the turn; () where the format has none."""
+
+    @classmethod
+    def invalid(cls, reason: str) -> "ParsedAction":
+        """An invalid action."""
+        return cls("", False, reason)
 
 
 def parse_action(text: str, *, max_length: int = MAX_ACTION_LENGTH) -> ParsedAction:
@@ -30,12 +49,19 @@ def parse_action(text: str, *, max_length: int = MAX_ACTION_LENGTH) -> ParsedAct
     if any(tag in text for tag in _TAGS):
         pairs = _TAGGED.findall(text)
         if not pairs or any(tag in _TAGGED.sub("", text) + pairs[-1] for tag in _TAGS):
-            return ParsedAction("", False)
+            return ParsedAction.invalid("an <action> or </action> has no partner")
         text = pairs[-1]
+    return first_line(text, max_length)
+
+
+def first_line(text: str, max_length: int) -> ParsedAction:
+    """The first line of a text as an action, cleaned of what is no part of it."""
     lines = text.strip().splitlines()
     action = _printable(_END_TOKENS.sub("", lines[0])) if lines else ""
-    if not action or len(action) > max_length:
-        return ParsedAction("", False)
+    if not action:
+        return ParsedAction.invalid("there is no action")
+    if len(action) > max_length:
+        return ParsedAction.invalid(f"the action has {len(action)} characters and may have {max_length}")
     return ParsedAction(action, True)
 
 

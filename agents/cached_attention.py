@@ -2,10 +2,12 @@
 
 A forward pass gets the new tokens of all rows as one flat sequence, so that linear layers see no padding. Each attention layer
 hands its queries, keys and values here; the step writes the keys and values into the rows and attends row by row, in one of two ways:
-`DecodeStep` for one new token a row, `PrefillStep` for several.
+`DecodeStep` for one new token a row, `PrefillStep` for several. Rows that view other rows' prefixes are attended to apart from the
+others (`ViewStep`), whose results do not depend on whether there are any.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,13 +15,13 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from agents.attention_layout import COPY_COST, RowWindow, TokenGrid
 from agents.errors import EngineError
-from agents.kv_cache import KVCache
+from agents.kv_cache import FIRST_VIEW, KVCache
+from agents.row_store import RowStore
+from agents.view_attention import ViewStep
 
 ATTENTION_NAME = "branchwise_cache"
-
-_COPY_COST = 2.5
-"""Copying a row out of the cache and attending to the copy costs about this many times attending in place."""
 
 
 class CacheStep(Protocol):
@@ -33,18 +35,6 @@ class CacheStep(Protocol):
         ...
 
 
-def _flat_slots(cache: KVCache, rows_N: np.ndarray, positions_N: np.ndarray) -> torch.Tensor:
-    """Where each token's heads lie once rows, heads and positions are one axis; shape (N * kv_heads,), token-major."""
-    heads = np.arange(cache.kv_heads)
-    slots = (rows_N[:, None] * cache.kv_heads + heads) * cache.capacity + positions_N[:, None]
-    return torch.from_numpy(slots.reshape(-1)).to(cache.keys[0].device)
-
-
-def _write(store: torch.Tensor, slots: torch.Tensor, new: torch.Tensor) -> None:
-    head_dim = store.shape[-1]
-    store.view(-1, head_dim).index_copy_(0, slots, new[0].transpose(0, 1).reshape(-1, head_dim))
-
-
 class DecodeStep:
     """One new token in each of `rows_B` (ascending), written at `positions_B`.
 
@@ -52,45 +42,17 @@ class DecodeStep:
     """
 
     def __init__(self, cache: KVCache, rows_B: np.ndarray, positions_B: np.ndarray) -> None:
-        self._cache = cache
-        self._slots = _flat_slots(cache, rows_B, positions_B)
-        self._longest = int(positions_B.max()) + 1
-        first, last = int(rows_B[0]), int(rows_B[-1])
-        self._span = slice(first, last + 1)
-        device = cache.keys[0].device
-        self._in_place = last + 1 - first <= _COPY_COST * len(rows_B)
-        whole = last + 1 - first == len(rows_B)
-        self._members = None if self._in_place and whole else torch.from_numpy(rows_B - first if self._in_place else rows_B).to(device)
-        lengths_B = positions_B + 1
-        if self._in_place and not whole:
-            lengths_B = np.full(last + 1 - first, self._longest)
-            lengths_B[rows_B - first] = positions_B + 1
-        hidden = np.arange(self._longest) >= lengths_B[:, None]
-        mask = np.where(hidden, np.float32("-inf"), np.float32(0))
-        self._mask = torch.from_numpy(mask)[:, None, None].to(device, cache.keys[0].dtype) if hidden.any() else None
+        """Raises `EngineError` where a row shares one of these positions with others."""
+        cache.open(rows_B, positions_B, positions_B + 1)
+        plain = int(np.searchsorted(rows_B, FIRST_VIEW))
+        self._halves = _Halves(
+            plain,
+            _PlainDecode(cache.trunks, rows_B[:plain], positions_B[:plain]) if plain else None,
+            ViewStep(cache, rows_B[plain:], positions_B[plain:], np.ones_like(rows_B[plain:])) if plain < len(rows_B) else None,
+        )
 
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
-        keys, values = self._cache.keys[layer], self._cache.values[layer]
-        _write(keys, self._slots, key)
-        _write(values, self._slots, value)
-        _, heads, tokens, head_dim = query.shape
-        groups = (self._cache.kv_heads, heads // self._cache.kv_heads, head_dim)
-        query_B = (query[0].transpose(0, 1) * scaling).reshape(tokens, *groups)
-        if self._in_place:
-            keys_B, values_B = keys[self._span, :, : self._longest], values[self._span, :, : self._longest]
-            if self._members is not None:
-                query_B = query_B.new_zeros((keys_B.shape[0], *groups)).index_copy_(0, self._members, query_B)
-        else:
-            assert self._members is not None
-            keys_B = self._cache.gather(keys, self._members, self._longest, 0)
-            values_B = self._cache.gather(values, self._members, self._longest, 1)
-        scores_B = torch.matmul(query_B, keys_B.transpose(2, 3))
-        if self._mask is not None:
-            scores_B += self._mask
-        mixed_B = torch.matmul(torch.softmax(scores_B, dim=-1), values_B)
-        if self._in_place and self._members is not None:
-            mixed_B = mixed_B.index_select(0, self._members)
-        return mixed_B.reshape(1, tokens, heads, head_dim)
+        return self._halves.attend(layer, query, key, value, scaling)
 
 
 class PrefillStep:
@@ -101,47 +63,80 @@ class PrefillStep:
     """
 
     def __init__(self, cache: KVCache, rows_B: np.ndarray, starts_B: np.ndarray, counts_B: np.ndarray, groups: int) -> None:
-        """`groups` query heads share a key head."""
-        self._cache = cache
-        device, dtype = cache.keys[0].device, cache.keys[0].dtype
-        self._batch, self._width, self._longest = len(rows_B), int(counts_B.max()), int((starts_B + counts_B).max())
-        offsets_N = np.concatenate([np.arange(count) for count in counts_B])
-        self._slots = _flat_slots(cache, np.repeat(rows_B, counts_B), np.repeat(starts_B, counts_B) + offsets_N)
-        padded_N = np.repeat(np.arange(self._batch), counts_B) * self._width + offsets_N
-        self._padded = None if (counts_B == self._width).all() else torch.from_numpy(padded_N).to(device)
-        whole = rows_B[-1] + 1 - rows_B[0] == self._batch
-        self._rows = slice(int(rows_B[0]), int(rows_B[-1]) + 1) if whole else torch.from_numpy(rows_B).to(device)
-        last_seen = starts_B[:, None] + np.arange(self._width)
-        hidden = np.arange(self._longest) > last_seen[:, :, None]
-        mask = torch.from_numpy(np.where(hidden, np.float32("-inf"), np.float32(0)))
-        self._mask = mask[:, None].to(device, dtype).repeat(1, 1, groups, 1)
+        """`groups` query heads share a key head. Raises `EngineError` where a row shares one of these positions with others."""
+        cache.open(rows_B, starts_B, starts_B + counts_B)
+        plain = int(np.searchsorted(rows_B, FIRST_VIEW))
+        self._halves = _Halves(
+            int(counts_B[:plain].sum()),
+            _PlainPrefill(cache.trunks, rows_B[:plain], starts_B[:plain], counts_B[:plain], groups) if plain else None,
+            ViewStep(cache, rows_B[plain:], starts_B[plain:], counts_B[plain:]) if plain < len(rows_B) else None,
+        )
 
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
-        keys, values = self._cache.keys[layer], self._cache.values[layer]
-        _write(keys, self._slots, key)
-        _write(values, self._slots, value)
-        _, heads, tokens, head_dim = query.shape
-        query_N = query[0].transpose(0, 1)
-        if self._padded is not None:
-            query_N = query_N.new_zeros((self._batch * self._width, heads, head_dim)).index_copy_(0, self._padded, query_N)
-        # Query heads that share a key head stand one after the other along the token axis, so that keys need no copies.
-        query_B = query_N.reshape(self._batch, self._width, heads, head_dim).transpose(1, 2)
-        mixed_B = scaled_dot_product_attention(
-            query_B.reshape(self._batch, self._cache.kv_heads, -1, head_dim),
-            self._read(keys, 0),
-            self._read(values, 1),
-            attn_mask=self._mask,
-            scale=scaling,
-        )
-        mixed_N = mixed_B.reshape(self._batch, heads, self._width, head_dim).transpose(1, 2).reshape(-1, heads, head_dim)
-        if self._padded is not None:
-            mixed_N = mixed_N.index_select(0, self._padded)
-        return mixed_N.reshape(1, tokens, heads, head_dim)
+        return self._halves.attend(layer, query, key, value, scaling)
 
-    def _read(self, store: torch.Tensor, slot: int) -> torch.Tensor:
-        if isinstance(self._rows, slice):
-            return store[self._rows, :, : self._longest]
-        return self._cache.gather(store, self._rows, self._longest, slot)
+
+@dataclass(slots=True)
+class _Halves:
+    """The first `tokens` tokens of a batch are of rows that view nobody, the others of views."""
+
+    tokens: int
+    plain: CacheStep | None
+    views: CacheStep | None
+
+    def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
+        if self.views is None or self.plain is None:
+            step = self.plain or self.views
+            assert step is not None
+            return step.attend(layer, query, key, value, scaling)
+        queries, keys, values = (new.tensor_split([self.tokens], dim=2) for new in (query, key, value))
+        plain = self.plain.attend(layer, queries[0], keys[0], values[0], scaling)
+        views = self.views.attend(layer, queries[1], keys[1], values[1], scaling)
+        return torch.cat((plain, views), dim=1)
+
+
+class _PlainDecode:
+    def __init__(self, store: RowStore, rows_B: np.ndarray, positions_B: np.ndarray) -> None:
+        self._store = store
+        self._slots = store.slots(rows_B, positions_B)
+        longest = int(positions_B.max()) + 1
+        self._window = RowWindow(store, rows_B, longest, COPY_COST)
+        self._mask = None
+        if (positions_B + 1 < longest).any():
+            lengths_W = self._window.spread(torch.from_numpy(positions_B + 1).to(store.device), longest)
+            hidden = torch.arange(longest, device=store.device) >= lengths_W[:, None]
+            self._mask = torch.zeros(hidden.shape, dtype=store.dtype, device=store.device).masked_fill_(hidden, -np.inf)[:, None, None]
+
+    def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
+        self._store.write(layer, self._slots, key, value)
+        _, heads, tokens, head_dim = query.shape
+        groups = (self._store.kv_heads, heads // self._store.kv_heads, head_dim)
+        query_W = self._window.spread((query[0].transpose(0, 1) * scaling).reshape(tokens, *groups))
+        keys_W, values_W = self._window.read(layer)
+        scores_W = torch.matmul(query_W, keys_W.transpose(2, 3))
+        if self._mask is not None:
+            scores_W += self._mask
+        mixed_W = torch.matmul(torch.softmax(scores_W, dim=-1), values_W)
+        return self._window.pick(mixed_W).reshape(1, tokens, heads, head_dim)
+
+
+class _PlainPrefill:
+    def __init__(self, store: RowStore, rows_B: np.ndarray, starts_B: np.ndarray, counts_B: np.ndarray, groups: int) -> None:
+        self._store = store
+        self._grid = TokenGrid(counts_B, store.device)
+        self._slots = store.slots(np.repeat(rows_B, counts_B), np.repeat(starts_B, counts_B) + self._grid.offsets_N)
+        longest = int((starts_B + counts_B).max())
+        self._window = RowWindow(store, rows_B, longest, 1)
+        last_seen = starts_B[:, None] + np.arange(self._grid.width)
+        hidden = np.arange(longest) > last_seen[:, :, None]
+        mask = torch.from_numpy(np.where(hidden, np.float32("-inf"), np.float32(0)))
+        self._mask = mask[:, None].to(store.device, store.dtype).repeat(1, 1, groups, 1)
+
+    def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
+        self._store.write(layer, self._slots, key, value)
+        query_B = self._grid.spread(query, self._store.kv_heads)
+        mixed_B = scaled_dot_product_attention(query_B, *self._window.read(layer), attn_mask=self._mask, scale=scaling)
+        return self._grid.flatten(mixed_B, query.shape[1])
 
 
 def cached_attention(

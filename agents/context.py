@@ -1,203 +1,199 @@
 """A conversation grows by deltas of token ids; what was given or sampled is never rendered or tokenised again.
 
-A chat template is asked once, with dummy conversations, what it writes around an observation. From then on an observation costs
-the same at turn 1 and at turn 100, and its text can never turn into a special token.
+Along one segment, the deltas and the samples between them are the sequence that the engine holds. Where the memory leaves turns out, or
+the template rewrites what was said, the segment is left as it is and a new one begins: sampled ids are carried over as they were drawn,
+and what the template made of a rewritten turn is mere context there, like an observation.
 """
 
+import copy
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
-from tokenizers import Tokenizer
 
+from agents.chat_renderer import Ids
 from agents.errors import ContextError
+from agents.memory import Memory, WholeHistory
+from agents.turn_template import TurnTemplate
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+__all__ = ["Context", "ContextDelta", "TurnTemplate"]
 
-Ids = npt.NDArray[np.int32]
-Strip = Literal["none", "both"]
-
-# Words that no template contains, so that what stands around them can be cut out of a rendered conversation.
-_OBSERVATIONS = ("zebra0", "zebra1", "zebra2")
-_ACTIONS = ("quokka0", "quokka1")
+_NOTHING = np.zeros(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True)
-class TurnTemplate:
-    """What a chat template writes around observations and sampled turns, as token ids.
+class ContextDelta:
+    """What the engine is given before the next turn is sampled."""
 
-    A conversation is `head, observation, tail, sample, after_stop, observation, tail, sample, ...`, where each sample ends with
-    the stop token that the policy draws itself.
-    """
+    ids_T: Ids
+    """To be appended to the sequence; with `new_segment`, a whole new sequence."""
+    new_segment: bool
+    """True where the sequence so far is left, and another one begins."""
+    shared: int
+    """With `new_segment`: so many tokens at the start are those of the sequence before, whose prefix can be forked. Else 0."""
 
-    head_T: Ids
-    """Before the first observation."""
-    tail_T: Ids
-    """After each observation: the end of the user's turn, and what opens the policy's turn."""
-    after_stop_T: Ids
-    """After a sampled stop token, up to the next observation."""
-    stop_id: int
-    """The token that ends a sampled turn."""
-    strip: Strip
-    """Whether the template strips white space around an observation ("both") or keeps it ("none")."""
-    _encoder: Tokenizer
 
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        """The tokens at which an engine must stop sampling."""
-        return (self.stop_id,)
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A turn of the present segment with the observation before it."""
 
-    @classmethod
-    def from_tokenizer(cls, tokenizer: "PreTrainedTokenizerBase") -> "TurnTemplate":
-        """Derive the pieces from the tokenizer's chat template.
-
-        Raises `ContextError` where the template is missing, refuses a plain conversation, has no single token that ends a turn,
-        or does not write the same around every turn (it rewrites history, say), as a probe of three turns shows.
-        """
-        render = partial(_render, tokenizer)
-        first = render(_OBSERVATIONS[:1], ())
-        second = render(_OBSERVATIONS[:2], _ACTIONS[:1])
-        head, tail = _cut(first, _OBSERVATIONS[0])
-        before, after = _cut(second, _ACTIONS[0])
-        between, _ = _cut(after, _OBSERVATIONS[1])
-        strip = _strip_rule(render, head, tail)
-        if before != head + _OBSERVATIONS[0] + tail:
-            raise ContextError("the chat template opens a recorded turn otherwise than a new one; use one that writes both alike")
-
-        encode = partial(_encode, tokenizer)
-        between_T = encode(between)
-        stop_id = _stop_id(tokenizer, between_T)
-        template = cls(encode(head), encode(tail), between_T[1:], stop_id, strip, _text_encoder(tokenizer))
-        template._check_probe(tokenizer, render(_OBSERVATIONS, _ACTIONS))
-        template._check_injection(tokenizer)
-        return template
-
-    def encode_observation(self, observation: str) -> Ids:
-        """The ids of the observation's text alone; special tokens that it spells out stay ordinary text."""
-        text = observation.strip() if self.strip == "both" else observation
-        return np.array(self._encoder.encode(text, add_special_tokens=False).ids, dtype=np.int32)
-
-    def _check_probe(self, tokenizer: "PreTrainedTokenizerBase", rendered: str) -> None:
-        """Compare the increments of a whole conversation with the template's own rendering of it.
-
-        Texts are compared, not ids: where a word touches the template's text, the whole rendering may merge what increments keep apart.
-        """
-        context, pieces = Context(self), []
-        for observation, action in zip(_OBSERVATIONS, (*_ACTIONS, None), strict=True):
-            pieces.append(context.observe(observation))
-            if action is not None:
-                pieces += [_encode(tokenizer, action), np.array([self.stop_id], dtype=np.int32)]
-        ours = _decode(tokenizer, np.concatenate(pieces))
-        theirs = _decode(tokenizer, _encode(tokenizer, rendered))
-        if ours != theirs:
-            raise ContextError(
-                "the chat template does not write the same around every turn, so a conversation cannot grow without rewriting it: "
-                f"expected {theirs!r}, increments give {ours!r}; use a template that keeps history as it was"
-            )
-
-    def _check_injection(self, tokenizer: "PreTrainedTokenizerBase") -> None:
-        for token, index in zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True):
-            if index in self.encode_observation(token):
-                raise ContextError(f"an observation that reads {token!r} would become that special token; use another tokenizer")
+    observation_T: Ids
+    turn_T: Ids
+    """As it stands in the segment, its end token included."""
+    rewritable: str | None
+    """Its text, where the template would rewrite it; None where it stays as it is."""
 
 
 class Context:
-    """One conversation. It yields the ids to append for each observation, and remembers only whether it has begun."""
+    """One conversation, driven by `extend` and `record` in turns; or, where everything stays as it was sampled, by `observe` alone."""
 
-    def __init__(self, template: TurnTemplate, *, begun: bool = False) -> None:
+    def __init__(self, template: TurnTemplate, memory: Memory | None = None, *, follow_rewrites: bool = True, begun: bool = False) -> None:
+        """A conversation without an observation.
+
+        Args:
+            memory: how much of the past stays; everything by default.
+            follow_rewrites: where the template rewrites a turn that was sampled, begin a new segment with what it writes; False lets
+                the turn stand as it was sampled.
+        """
         self.template = template
+        self.memory: Memory = WholeHistory() if memory is None else memory
+        self.follow_rewrites = follow_rewrites
         self.begun = begun
         """False until the first observation."""
+        self._first_T = _NOTHING
+        """The first observation of all."""
+        self._start_T = _NOTHING
+        """The user's first turn in this segment."""
+        self._finished: tuple[_Finished, ...] = ()
+        self._present_T: Ids | None = None
+        """The observation that is waiting for its turn."""
+        self._cut = False
+        """True where the last turn ended without a stop token."""
+        self._length = 0
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
         """The tokens at which an engine must stop sampling."""
         return self.template.stop_ids
 
+    @property
+    def length(self) -> int:
+        """Tokens of the present segment, as `extend` and `record` made it."""
+        return self._length
+
+    @property
+    def turns(self) -> int:
+        """Finished turns that the present segment holds."""
+        return len(self._finished)
+
+    def ids(self) -> Ids:
+        """All tokens of the present segment, shape (T,): what the engine's sequence holds. The cost is that of copying them."""
+        return self._sequence()[: self._length]
+
+    def room(self, max_length: int) -> int:
+        """Tokens that can still be sampled in a sequence of at most `max_length`."""
+        return max(0, max_length - self._length)
+
     def observe(self, observation: str, *, stopped: bool = True) -> Ids:
         """The ids, shape (T,), to append for this observation; the policy samples right after them.
 
-        `stopped=False` says that the turn sampled before was cut off before its stop token; the delta then begins with that token.
-        It has no meaning for the first observation.
+        For conversations that keep everything as it was sampled; turns need not be recorded. `stopped=False` says that the turn
+        sampled before was cut off before its stop token; the delta then begins with that token.
+        Raises `ContextError` where the memory may drop turns, or where `extend` was called before.
         """
-        template = self.template
-        text_T = template.encode_observation(observation)
+        if self._present_T is not None or self._finished or not isinstance(self.memory, WholeHistory):
+            raise ContextError("observe cannot begin a new segment, as this conversation may need; call record and extend instead")
+        text_T = self.template.encode_observation(observation)
+        if self.begun:
+            return self.template.follow(text_T, stopped=stopped)
+        self.begun = True
+        return self.template.begin(text_T)
+
+    def extend(self, observation: str) -> ContextDelta:
+        """Take in an observation; the policy samples right after what this returns.
+
+        Encodes this observation alone, however many turns there were. Raises `ContextError` where a turn has not been recorded.
+        """
+        if self.begun and (self._present_T is not None or not self._finished):
+            raise ContextError("there is an observation without a sampled turn after it; call record before the next extend")
+        text_T = self.template.encode_observation(observation)
         if not self.begun:
             self.begun = True
-            return np.concatenate([template.head_T, text_T, template.tail_T])
-        missing_T = np.array([] if stopped else [template.stop_id], dtype=np.int32)
-        return np.concatenate([missing_T, template.after_stop_T, text_T, template.tail_T])
+            self._first_T = self._start_T = self._present_T = text_T
+            return self._grow(self.template.begin(text_T))
+        delta_T = self.template.follow(text_T, stopped=not self._cut)
+        dropped, rewritten = self._dropped(len(delta_T)), self._is_rewritten(observation)
+        self._present_T = text_T
+        return self._restart(dropped, observation) if dropped or rewritten else self._grow(delta_T)
+
+    def record(self, sample_T: Ids, *, stopped: bool) -> None:
+        """Take in the turn that was sampled; `stopped` tells whether a stop token ends it.
+
+        Raises `ContextError` where no observation is waiting for a turn.
+        """
+        if self._present_T is None:
+            raise ContextError("a turn was sampled without an observation before it; call extend before record")
+        said_T, end_T = (sample_T[:-1], sample_T[-1:]) if stopped else (sample_T, np.array([self.template.stop_id], dtype=np.int32))
+        text = self.template.decode(said_T) if self.template.rewrites and self.follow_rewrites else None
+        rewritable = text if text is not None and self.template.rewritten(text) is not None else None
+        turn_T = np.concatenate([said_T, end_T]).astype(np.int32, copy=False)
+        self._finished = (*self._finished, _Finished(self._present_T, turn_T, rewritable))
+        self._present_T, self._cut = None, not stopped
+        self._length += len(sample_T)
 
     def copy(self) -> "Context":
-        """A conversation that goes on from here by itself, for a fork."""
-        return Context(self.template, begun=self.begun)
+        """A conversation that goes on from here by itself, for a fork; nothing is copied but references."""
+        return copy.copy(self)
 
+    def _grow(self, delta_T: Ids) -> ContextDelta:
+        self._length += len(delta_T)
+        return ContextDelta(delta_T, False, 0)
 
-def _render(tokenizer: "PreTrainedTokenizerBase", observations: tuple[str, ...], actions: tuple[str, ...]) -> str:
-    """The template's text for observations with actions between them, ready for the policy's next turn."""
-    if not tokenizer.chat_template:
-        raise ContextError("the tokenizer has no chat template; set tokenizer.chat_template and save the tokenizer again")
-    messages: list[dict[str, str]] = []
-    for index, observation in enumerate(observations):
-        messages.append({"role": "user", "content": observation})
-        if index < len(actions):
-            messages.append({"role": "assistant", "content": actions[index]})
-    try:
-        rendered: Any = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # Jinja raises its own kinds, and templates raise theirs through it
-        raise ContextError(f"the chat template refuses a conversation of user and assistant turns: {error}") from error
-    return rendered
+    def _dropped(self, more: int) -> int:
+        """How many of the segment's turns the memory leaves out when `more` tokens come."""
+        around = len(self.template.after_stop_T) + len(self.template.tail_T)
+        sizes = (len(turn.observation_T) + len(turn.turn_T) + around for turn in reversed(self._finished))
+        kept = self.memory.keep(len(self._finished), self._length + more, sizes)
+        return 0 if kept is None else max(0, len(self._finished) - kept)
 
+    def _is_rewritten(self, observation: str) -> bool:
+        """Whether the template rewrites a turn of the segment now that `observation` follows.
 
-def _cut(text: str, marker: str) -> tuple[str, str]:
-    if text.count(marker) != 1:
-        raise ContextError("the chat template drops or repeats what a turn says; use one that writes each turn once")
-    before, _, after = text.partition(marker)
-    return before, after
+        Templates rewrite all turns of a kind alike, so the latest one that it would rewrite speaks for them.
+        """
+        latest = next((turn.rewritable for turn in reversed(self._finished) if turn.rewritable is not None), None)
+        return latest is not None and self.template.rewritten(latest, observation) is not None
 
+    def _restart(self, dropped: int, observation: str) -> ContextDelta:
+        """Begin a new segment without the `dropped` oldest turns, and with the others as the template writes them now."""
+        before_T = self.ids()
+        finished = tuple(self._as_history(turn, observation) for turn in self._finished[dropped:])
+        if dropped:
+            assert self._present_T is not None
+            self._start_T = finished[0].observation_T if finished else self._present_T
+            if self.memory.keep_first:
+                self._start_T = np.concatenate([self._first_T, self.template.encode_text(self.memory.gap), self._start_T])
+        self._finished = finished
+        ids_T = self._sequence()
+        self._length = len(ids_T)
+        common = min(len(before_T), len(ids_T))
+        different_T = np.flatnonzero(before_T[:common] != ids_T[:common])
+        return ContextDelta(ids_T, True, int(different_T[0]) if different_T.size else common)
 
-def _strip_rule(render: "partial[str]", head: str, tail: str) -> Strip:
-    """Many templates trim what a turn says; increments must do the same."""
-    word = _OBSERVATIONS[0]
-    padded = f" \n{word}\n "
-    rendered = render((padded,), ())
-    if rendered == head + padded + tail:
-        return "none"
-    if rendered == head + word + tail:
-        return "both"
-    raise ContextError("the chat template changes the white space of an observation in a way that is not supported; use one that keeps it")
+    def _as_history(self, turn: _Finished, observation: str) -> _Finished:
+        text = None if turn.rewritable is None else self.template.rewritten(turn.rewritable, observation)
+        if text is None:
+            return turn
+        again = text if self.template.rewritten(text) is not None else None
+        return _Finished(turn.observation_T, np.append(self.template.encode_text(text), turn.turn_T[-1:]), again)
 
-
-def _encode(tokenizer: "PreTrainedTokenizerBase", text: str) -> Ids:
-    """Ids of template text, in which special tokens are what they say."""
-    return np.array(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=False), dtype=np.int32)
-
-
-def _decode(tokenizer: "PreTrainedTokenizerBase", ids_T: Ids) -> str:
-    text: Any = tokenizer.decode(ids_T.tolist(), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    return text
-
-
-def _stop_id(tokenizer: "PreTrainedTokenizerBase", between_T: Ids) -> int:
-    """The special token right after a recorded turn, which the policy has to sample to end it."""
-    if len(between_T) == 0 or int(between_T[0]) not in tokenizer.all_special_ids:
-        raise ContextError("the chat template ends a turn with ordinary text; it must end each assistant turn with a special token")
-    return int(between_T[0])
-
-
-def _text_encoder(tokenizer: "PreTrainedTokenizerBase") -> Tokenizer:
-    """A private copy of the tokenizer that takes special tokens in a text for ordinary text.
-
-    A copy, because the switch is a flag of the shared object; and directly the fast tokenizer, because this runs for every turn.
-    """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if not isinstance(backend, Tokenizer):
-        raise ContextError(f"a {type(tokenizer).__name__} cannot encode observations safely; use a fast tokenizer (with a tokenizer.json)")
-    encoder = Tokenizer.from_str(backend.to_str())
-    encoder.no_padding()
-    encoder.no_truncation()
-    encoder.encode_special_tokens = True
-    return encoder
+    def _sequence(self) -> Ids:
+        """The segment, whose last turn is ended even where it was cut off."""
+        template = self.template
+        if not self.begun:
+            return _NOTHING
+        pieces = [template.begin(self._start_T)]
+        for index, turn in enumerate(self._finished):
+            pieces += [template.follow(turn.observation_T), turn.turn_T] if index else [turn.turn_T]
+        if self._present_T is not None and self._finished:
+            pieces.append(template.follow(self._present_T))
+        return np.concatenate(pieces)

@@ -29,3 +29,37 @@ class HandleError(AgentError, LookupError):
 
 class ContextLengthError(EngineError):
     """What was given does not fit into the engine's `max_length`; nothing was changed."""
+
+
+class TurnError(EngineError):
+    """One turn failed for good; its sequence holds what it held before, and the other turns go on."""
+
+    handle: int = -1
+    """The sequence whose turn it was."""
+
+    @classmethod
+    def of(cls, handle: int, message: str) -> "TurnError":
+        """The error of one sequence's turn."""
+        error = cls(message)
+        error.handle = handle
+        return error
+
+
+class UnknownEngineError(EngineError):
+    """No engine has this name."""
+
+
+class MissingPackageError(EngineError):
+    """An engine needs a package that is not installed."""
+
+
+class StaleWeightsError(EngineError):
+    """An engine serves other weights than those it was given; what it samples must not be trained on."""
+
+
+class SettingError(AgentError, ValueError):
+    """A chat template, a memory or an action format does not exist by that name, or does not take that setting."""
+
+
+class ActionTextError(AgentError, ValueError):
+    """What a policy wrote is no well-formed action; formats catch it and give its sentence as the reason."""

@@ -23,7 +23,7 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.credit_groups import SHAPES, Group, fresh
-from benchmarks.report import Row, arguments, estimate, measured, report, shown
+from benchmarks.report import Row, arguments, estimate, interrupted, measured, report, shown
 from credit import Batch, Turn, estimate_batch, methods, resolve
 
 GOAL = 1e6
@@ -82,8 +82,11 @@ def main(given: Sequence[str] | None = None) -> int:
     """Measure all, print the table, and write what was asked for."""
     options = arguments(__doc__ or "", given, _options)
     scale = QUICK if options.quick else FULL
-    with _settled():
-        rows = [*speed_rows(scale), *similarity_rows(scale), *linearity_rows(scale)]
+    try:
+        with _settled():
+            rows = [*speed_rows(scale), *similarity_rows(scale), *linearity_rows(scale)]
+    except KeyboardInterrupt:
+        return interrupted()
     rows += [] if options.run is None else [share_row(options.run)]
     report("credit_speed", rows, quick=options.quick, out=options.out, shown_as=speed_table(rows))
     return 0

@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +22,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from trainer.whole_file import write_whole
+
+INTERRUPTED = 130
+"""Exit status of a benchmark that Ctrl-C has ended."""
 _PIPED_WIDTH = 160
 """Columns of a table that goes to a file or a pipe."""
 _NUMBERS = re.compile(r"\[(?:\s+(?:-?[\d.]+(?:e[+-]?\d+)?|null),?)+\s+\]")
@@ -129,14 +134,29 @@ def arguments(
     if more is not None:
         more(parser)
     parsed = parser.parse_args(given)
-    if parsed.out is not None:
-        try:
-            parsed.out.parent.mkdir(parents=True, exist_ok=True)
-            with parsed.out.open("a"):
-                pass
-        except OSError as error:
-            parser.error(f"--out: cannot write {parsed.out}: {error.strerror}; name a file in a folder that can be written")
+    if parsed.out is not None and (obstacle := _obstacle(parsed.out)):
+        parser.error(f"--out: cannot write {parsed.out}: {obstacle}; name a file in a folder that can be written")
     return parsed
+
+
+def _obstacle(path: Path) -> str | None:
+    """Why a file cannot be written, if so; nothing is made or changed to find out."""
+    try:
+        if path.is_file():
+            path.open("a").close()
+        elif path.exists():
+            return "it is no plain file"
+        else:
+            tempfile.TemporaryFile(dir=next(folder for folder in path.resolve().parents if folder.exists())).close()
+    except OSError as error:
+        return error.strerror
+    return None
+
+
+def interrupted() -> int:
+    """Say that Ctrl-C has ended a benchmark before it wrote anything, and return the exit status."""
+    print("interrupted; nothing was written", file=sys.stderr)
+    return INTERRUPTED
 
 
 def report(
@@ -158,9 +178,7 @@ def report(
     content = {"benchmark": benchmark, "quick": quick, "machine": machine(), "rows": [asdict(row) for row in rows]}
     content |= {} if details is None else {"details": details}
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    beside = out.with_name(f"{out.name}.{os.getpid()}.tmp")
-    beside.write_text(_NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n", encoding="utf-8")
-    beside.replace(out)
+    write_whole(out, (_NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n").encode())
 
 
 def table(title: str, rows: Sequence[Row]) -> Table:

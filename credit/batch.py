@@ -5,7 +5,8 @@ _R one per rollout that has turns, _T one per task. Rollouts stand one after the
 The rollouts of one task are a *group*: means, deviations and values are taken within groups.
 
 A rollout without turns tells nothing about the policy: it has no outcome, leaves the statistics and receives an empty array.
-Rollouts that failed for reasons outside the policy (`StopReason.failed`) must be left out by the caller: they are no outcome of 0.
+Rollouts that failed for reasons outside the policy, or were stopped before they had an outcome (`StopReason.counts` is false), must be left
+out by the caller: they are no outcome of 0.
 """
 
 import math

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit.batch import Batch
-from credit.moments import FloatArray, IntArray, stable_order, sums
-from credit.timed_graph import TimedGraph
+from credit.moments import FloatArray, IntArray, sums
+from credit.timed_graph import TimedGraph, meetings
 from credit.variance_profile import VarianceProfile, variance_profile
 
 _TINY = float(np.finfo(np.float64).tiny)
@@ -37,14 +37,15 @@ def posterior(batch: Batch, gamma: float, prior_pairs: float, trust: float, pool
     """Mean and variance of each node's advantage; tasks with the same `pool_T` (a dense code) share their variances."""
     unit_T = outcome_deviations(batch)
     unit_O = unit_T[batch.task_O]
-    return_O = batch.discounted(batch.reward_O / unit_O, gamma)
+    reward_O = batch.reward_O / unit_O
+    return_O = batch.discounted(reward_O, gamma)
     return_N = _mean_of_rows(batch, return_O)
-    # The next row belongs to the same rollout, except after a last turn, where it is not used.
-    below_N = _mean_of_rows(batch, np.append(return_O[1:], 0.0))
-    profile = variance_profile(batch, return_O, return_N, gamma, pool_T, prior_pairs, trust)
-    reward_N = (batch.reward_O / unit_O)[batch.nodes.first_N]
-    graph = TimedGraph.of(batch, reward_N)
-    return _Values(batch, graph, profile, gamma, reward_N, return_N, below_N).posterior().times(unit_O[batch.nodes.first_N])
+    met_N = meetings(batch)
+    profile = variance_profile(batch, met_N, return_O, return_N, gamma, pool_T, prior_pairs, trust)
+    reward_N = batch.nodes.once(reward_O)
+    graph = TimedGraph.of(batch, reward_N, met_N)
+    below_N = _mean_of_rows(batch, _next_rows(return_O))
+    return _Values(batch, graph, profile, gamma, reward_N, return_N, below_N).posterior().times(batch.nodes.once(unit_O))
 
 
 def outcome_deviations(batch: Batch) -> FloatArray:
@@ -56,7 +57,12 @@ def outcome_deviations(batch: Batch) -> FloatArray:
 
 def _mean_of_rows(batch: Batch, values_O: FloatArray) -> FloatArray:
     """Weighted mean over the rows of each node, shape (N,)."""
-    return sums(batch.nodes.of_O, batch.weight_O * values_O) / sums(batch.nodes.of_O, batch.weight_O)
+    return batch.nodes.once(batch.per_node(values_O))
+
+
+def _next_rows(values_O: FloatArray) -> FloatArray:
+    """The value of the next row, which belongs to the same rollout except after a last turn, where it is not used."""
+    return np.append(values_O[1:], 0.0)
 
 
 class _Values:
@@ -72,22 +78,25 @@ class _Values:
         return_N: FloatArray,
         below_N: FloatArray,
     ) -> None:
-        nodes = batch.nodes
-        self.graph, self.gamma, self.reward_N = graph, gamma, reward_N
-        self.parent_N, self.inner_N = nodes.parent_N, nodes.children_N > 0
-        self.task_N, self.turn_N = batch.task_O[nodes.first_N], batch.position_O[nodes.first_N]
+        nodes, positions = batch.nodes, profile.mean_TP.shape[1]
+        self.graph, self.gamma, self.profile = graph, gamma, profile
+        self.parent_N, self.reward_N, self.below_N = nodes.parent_N, reward_N, below_N
+        # After a last turn nothing is left.
+        self.after_N = np.where(nodes.children_N > 0, graph.target_E[graph.edge_N], len(graph.state_X))
+        cell_O = batch.task_O * positions + batch.position_O
+        self.cell_N = nodes.once(cell_O)
         last_T = np.maximum.reduceat(batch.lengths_R, batch.starts_T) - 1
-        self.next_N = np.minimum(self.turn_N + 1, last_T[self.task_N])
-        self.profile = profile
-        tau_TP = profile.settled_TP
-        self.hidden_TP, self.class_TP = profile.hidden_TP * tau_TP, (1.0 - profile.hidden_TP) * tau_TP
-        self.own_N = np.where(self.inner_N, below_N, 0.0)
-        self.own_share_N, self.own_error_N = self._own_shares(sums(nodes.of_O, batch.weight_O))
-        at = graph.task_X, graph.turn_X
-        self.mean_X = profile.mean_TP[at]
-        self.value_V = graph.with_rim(self._means_of_visits(return_N), profile.mean_TP)
-        self.step_X = (profile.step_TP[at] + self.hidden_TP[at]) / graph.visits_X
-        self.error_V = graph.with_rim(self.step_X, tau_TP)
+        self.next_TP = np.minimum(np.arange(1, positions + 1), last_T[:, None])
+        hidden_TP = profile.hidden_TP * profile.settled_TP
+        self.own_share_N, self.own_error_N = self._own_shares(batch, cell_O, hidden_TP)
+        cell_X = graph.task_X * positions + graph.turn_X
+        self.mean_X = profile.mean_TP.ravel()[cell_X]
+        self.class_X = ((1.0 - profile.hidden_TP) * profile.settled_TP).ravel()[cell_X]
+        # Of a target that is met earlier only, the mean own return of the turns taken in its state, and the error of that mean.
+        visits_X = graph.taken.visits_S[graph.state_X]
+        sum_X = sums(nodes.once(batch.state_O), return_N)[graph.state_X]
+        self.value_V = graph.with_rim(sum_X / visits_X, profile.mean_TP)
+        self.error_V = graph.with_rim((profile.step_TP + hidden_TP).ravel()[cell_X] / visits_X, profile.settled_TP)
 
     def posterior(self) -> Posterior:
         """Sweep backwards through time, then read off every node's advantage."""
@@ -96,68 +105,69 @@ class _Values:
 
     def _sweep(self) -> None:
         """Value and error of every timed state, latest turns first."""
-        graph = self.graph
-        share_E = graph.count_E / graph.visits_X[graph.source_E]
-        order_N = stable_order(graph.at_N)
-        node_ends_X = np.cumsum(np.bincount(graph.at_N, minlength=len(graph.state_X)))
-        corrected_S, seen_S = np.zeros(int(graph.state_X.max()) + 1), np.zeros(int(graph.state_X.max()) + 1)
-        for first, last in graph.levels:
-            edges = slice(int(graph.edge_start_X[first]), int(graph.edge_start_X[last]))
-            own_E, target_E = graph.source_E[edges] - first, graph.target_E[edges]
-            value_X = np.bincount(own_E, share_E[edges] * (graph.reward_E[edges] + self.gamma * self.value_V[target_E]), last - first)
-            error_X = np.bincount(own_E, (share_E[edges] * self.gamma) ** 2 * self.error_V[target_E], last - first)
-            nodes = order_N[(node_ends_X[first - 1] if first else 0) : node_ends_X[last - 1]]
-            state_N = graph.state_X[graph.at_N[nodes]]
-            np.add.at(corrected_S, state_N, self._correction(nodes))
-            np.add.at(seen_S, state_N, 1.0)
-            state_X = graph.state_X[first:last]
-            self.value_V[first:last] = value_X + self.gamma * corrected_S[state_X] / np.maximum(seen_S[state_X], 1.0)
-            self.error_V[first:last] = self.step_X[first:last] + error_X
-
-    def _correction(self, nodes: IntArray) -> FloatArray:
-        """What the nodes' own returns add to the value of the state after them, unshrunk."""
-        after = self.graph.target_E[self.graph.edge_N[nodes]]
-        return np.where(self.inner_N[nodes], self.own_share_N[nodes] * (self.own_N[nodes] - self.value_V[after]), 0.0)
+        graph, taken = self.graph, self.graph.taken
+        states = len(taken.visits_S)
+        share_D = taken.count_D / taken.visits_S[taken.state_D]
+        reward_X = sums(taken.state_D, share_D * taken.reward_D, states)[graph.state_X]
+        share_D *= self.gamma
+        # A node corrects by share (own - U): what does not depend on U is added up for each timed state, the rest for each edge.
+        own_X = sums(graph.at_N, self.own_share_N * self.below_N)
+        own_E = sums(graph.edge_N, self.own_share_N, len(graph.kind_E))
+        nodes_X = np.bincount(graph.at_N)
+        corrected_S, seen_S = np.zeros((2, states))
+        for here, edges in graph.levels:
+            source_E, target_E, share_E = graph.source_E[edges] - here.start, graph.target_E[edges], share_D[graph.kind_E[edges]]
+            after_E, state_X = self.value_V[target_E], graph.state_X[here]
+            corrected_X = corrected_S[state_X] + own_X[here] - np.bincount(source_E, own_E[edges] * after_E)
+            seen_X = seen_S[state_X] + nodes_X[here]
+            corrected_S[state_X], seen_S[state_X] = corrected_X, seen_X
+            value_X = reward_X[here] + np.bincount(source_E, share_E * after_E)
+            self.value_V[here] = value_X + self.gamma * corrected_X / seen_X
+            self.error_V[here] += np.bincount(source_E, share_E**2 * self.error_V[target_E])
 
     def _advantages(self) -> Posterior:
-        graph, gamma = self.graph, self.gamma
-        at = graph.task_X, graph.turn_X
-        between_X, places = self.class_TP[at], len(graph.state_X)
-        sure_X = between_X / np.maximum(between_X + self.error_V[:places], _TINY)
+        graph, gamma, places = self.graph, self.gamma, len(self.graph.state_X)
+        sure_X = self.class_X / np.maximum(self.class_X + self.error_V[:places], _TINY)
         shrunk_V, open_V = self.value_V.copy(), self.error_V.copy()
         shrunk_V[:places] = self.mean_X + sure_X * (self.value_V[:places] - self.mean_X)
-        open_V[:places] = between_X * (1.0 - sure_X)
-        pair_E, edge_N = graph.pair_E, graph.edge_N
-        mean_K = sums(pair_E, graph.count_E * (graph.reward_E + gamma * shrunk_V[graph.target_E])) / sums(pair_E, graph.count_E)
-        class_N = np.where(self.inner_N, shrunk_V[graph.target_E[edge_N]], 0.0)
-        after_N = np.where(self.inner_N, class_N + self.own_share_N * (self.own_N - class_N), 0.0)
-        open_N = np.where(self.inner_N, open_V[graph.target_E[edge_N]] + self.own_error_N, 0.0)
-        hidden_N = self.profile.hidden_TP[self.task_N, self.next_N]
-        pooled_N = mean_K[pair_E[edge_N]] + gamma * (after_N - class_N)
-        q_N = (1.0 - hidden_N) * pooled_N + hidden_N * (self.reward_N + gamma * after_N)
-        first_N = self.parent_N < 0
-        base_N = np.where(first_N, shrunk_V[graph.at_N], after_N[self.parent_N])
-        open_before_N = np.where(first_N, open_V[graph.at_N], open_N[self.parent_N])
-        return Posterior(q_N - base_N, gamma**2 * open_N + open_before_N, hidden_N)
+        open_V[:places] = self.class_X * (1.0 - sure_X)
+        class_N = shrunk_V[self.after_N]
+        after_N = class_N + self.own_share_N * (self.below_N - class_N)
+        open_N = open_V[self.after_N] + self.own_error_N
+        hidden_N = np.take_along_axis(self.profile.hidden_TP, self.next_TP, axis=1).ravel()[self.cell_N]
+        pooled_N = self._action_values(shrunk_V) + gamma * (after_N - class_N)
+        advantage_N = (1.0 - hidden_N) * pooled_N + hidden_N * (self.reward_N + gamma * after_N)
+        first = np.flatnonzero(self.parent_N < 0)
+        base_N, open_before_N = after_N[self.parent_N], open_N[self.parent_N]
+        base_N[first], open_before_N[first] = shrunk_V[graph.at_N[first]], open_V[graph.at_N[first]]
+        return Posterior(advantage_N - base_N, gamma**2 * open_N + open_before_N, hidden_N)
 
-    def _own_shares(self, weight_N: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _action_values(self, shrunk_V: FloatArray) -> FloatArray:
+        """Q(s, a, t) of each node, shape (N,)."""
+        graph, taken = self.graph, self.graph.taken
+        value_N = taken.reward_D[taken.of_N] + self.gamma * shrunk_V[graph.target_E[graph.edge_N]]
+        # Where an action has led to several states it is the mean over their edges, which stand together.
+        several_D = ~(taken.first_D & np.append(taken.first_D[1:], True))
+        nodes, edges = np.flatnonzero(several_D[taken.of_N]), np.flatnonzero(several_D[graph.kind_E])
+        kind = graph.kind_E[edges]
+        pair, count = np.cumsum(taken.first_D[kind]) - 1, taken.count_D[kind]
+        value = taken.reward_D[kind] + self.gamma * shrunk_V[graph.target_E[edges]]
+        mean_E = np.empty(len(graph.kind_E))
+        mean_E[edges] = (sums(pair, count * value) / sums(pair, count))[pair]
+        value_N[nodes] = mean_E[graph.edge_N[nodes]]
+        return value_N
+
+    def _own_shares(self, batch: Batch, cell_O: IntArray, hidden_TP: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Share of a node's own return in the value after it, and what that leaves open of the hidden part; shape (N,) each.
 
-        `weight_N` is what the rollouts through each node weigh together.
+        e^2 of a node adds up what each turn below it settles, times the square of that turn's part of the node's weight.
         """
-        error_N, part_N = np.zeros(len(weight_N)), weight_N / weight_N[np.maximum(self.parent_N, 0)]
-        step_N = self.profile.step_TP[self.task_N, self.turn_N]
-        order_N = stable_order(int(self.turn_N.max()) - self.turn_N)
-        for nodes in np.split(order_N, np.flatnonzero(np.diff(self.turn_N[order_N])) + 1):
-            nodes = nodes[self.parent_N[nodes] >= 0]
-            parents = self.parent_N[nodes]
-            np.add.at(error_N, parents, part_N[nodes] ** 2 * (step_N[nodes] + self.gamma**2 * error_N[nodes]))
-        hidden_N = np.where(self.inner_N, self.hidden_TP[self.task_N, self.next_N], 0.0)
+        nodes = batch.nodes
+        weight_O = np.bincount(nodes.of_O, batch.weight_O)[nodes.of_O]
+        step_O = self.profile.step_TP.ravel()[cell_O]
+        below_O = _next_rows(batch.discounted(weight_O * step_O, self.gamma**2))
+        error_N = _mean_of_rows(batch, below_O / weight_O)
+        next_TP = np.take_along_axis(hidden_TP, self.next_TP, axis=1)
+        hidden_N = np.where(nodes.children_N > 0, next_TP.ravel()[self.cell_N], 0.0)
         share_N = hidden_N / np.maximum(hidden_N + error_N, _TINY)
         return share_N, hidden_N * (1.0 - share_N)
-
-    def _means_of_visits(self, return_N: FloatArray) -> FloatArray:
-        """Mean own return of the turns taken in each timed state's state: the value of a target that is met earlier only."""
-        state_N = self.graph.state_X[self.graph.at_N]
-        mean_S = np.bincount(state_N, return_N) / np.maximum(np.bincount(state_N), 1)
-        return mean_S[self.graph.state_X]

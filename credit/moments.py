@@ -20,9 +20,9 @@ _FULL = 4
 """Up to this many times the number of rows every possible code is numbered; further, only those that occur."""
 
 
-def sums(cells_X: IntArray, values_X: FloatArray) -> FloatArray:
-    """Sum of the values of each cell, shape (K,)."""
-    return np.bincount(cells_X, values_X).astype(np.float64, copy=False)
+def sums(cells_X: IntArray, values_X: FloatArray, cells: int = 0) -> FloatArray:
+    """Sum of the values of each cell, shape (K,), K at least `cells`."""
+    return np.bincount(cells_X, values_X, cells).astype(np.float64, copy=False)
 
 
 def centre(values_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, error_X: FloatArray) -> FloatArray:
@@ -61,10 +61,14 @@ def deviation(centred_X: FloatArray, weights_X: FloatArray, cells_X: IntArray, d
 
 def dense(*columns: IntArray) -> IntArray:
     """One dense code per row, shape (X,), that is equal exactly where all the non-negative integer columns are equal."""
-    codes_X = columns[0]
+    codes_X, codes = columns[0], int(columns[0].max(initial=0)) + 1
     for column_X in columns[1:]:
-        codes_X = _ranked(codes_X * (int(column_X.max(initial=0)) + 1) + column_X)
-    return codes_X if len(columns) > 1 else _ranked(codes_X)
+        span = int(column_X.max(initial=0)) + 1
+        if (codes * span).bit_length() + len(codes_X).bit_length() > _INTEGER_BITS:
+            # They could not be sorted quickly.
+            codes_X, codes = _ranked(codes_X), len(codes_X)
+        codes_X, codes = codes_X * span + column_X, codes * span
+    return _ranked(codes_X)
 
 
 def first_rows(cells_X: IntArray) -> IntArray:
@@ -91,8 +95,8 @@ def _ranked(codes_X: IntArray) -> IntArray:
     span = int(codes_X.max(initial=-1)) + 1
     if span > _SPARSE * len(codes_X):
         order_X = stable_order(codes_X)
-        rank_X = np.empty(len(codes_X), dtype=np.int64)
-        rank_X[order_X] = np.cumsum(np.diff(codes_X[order_X], prepend=codes_X[order_X[:1]]) != 0)
+        sorted_X, rank_X = codes_X[order_X], np.zeros(len(codes_X), dtype=np.int64)
+        rank_X[order_X[1:]] = np.cumsum(sorted_X[1:] != sorted_X[:-1])
         return rank_X
     # Counting which codes occur is linear, where sorting is not.
     seen = np.zeros(span, dtype=bool)

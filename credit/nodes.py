@@ -4,12 +4,16 @@ Axes as in `credit.batch`: _O rows (turns of rollouts), _N nodes, _R rollouts th
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from credit.errors import GroupError
 from credit.moments import IntArray, first_rows
 from credit.reader import Columns
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,10 @@ class Nodes:
     def shared(self) -> bool:
         """Whether any turn belongs to more than one rollout."""
         return len(self.first_N) < len(self.of_O)
+
+    def once(self, column_O: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+        """What the rows of each node say alike, shape (N,)."""
+        return column_O[self.first_N] if self.shared else column_O
 
 
 def read_nodes(columns: Columns, position_O: IntArray, ends_R: IntArray) -> Nodes:

@@ -21,7 +21,7 @@ import numpy as np
 
 from credit.batch import Batch
 from credit.isotonic import falling
-from credit.moments import FloatArray, IntArray, dense, sums
+from credit.moments import FloatArray, IntArray, sums
 
 _TINY = float(np.finfo(np.float64).tiny)
 _GRID = np.linspace(0.0, 1.0, 11)
@@ -47,29 +47,37 @@ class VarianceProfile:
 
 
 def variance_profile(
-    batch: Batch, return_O: FloatArray, return_N: FloatArray, gamma: float, pool_T: IntArray, prior_pairs: float, trust: float
+    batch: Batch,
+    met_N: IntArray,
+    return_O: FloatArray,
+    return_N: FloatArray,
+    gamma: float,
+    pool_T: IntArray,
+    prior_pairs: float,
+    trust: float,
 ) -> VarianceProfile:
     """The profile of each task, from the returns of rows and of nodes (the weighted mean of their rows), discounted by `gamma` per turn.
 
-    `pool_T` is a dense code; `prior_pairs` is how many pairs the prior of tau^2 counts at each position; `trust` is the probability,
-    before any data, that signatures hide nothing.
+    `met_N` is a dense code of (turn number, state), `pool_T` one of the pools; `prior_pairs` is how many pairs the prior of tau^2 counts
+    at each position; `trust` is the probability, before any data, that signatures hide nothing.
     """
     tasks, positions = batch.tasks, int(batch.position_O.max()) + 1
     shape = (tasks, positions)
     cell_O = batch.task_O * positions + batch.position_O
-    alive_TP = np.bincount(cell_O, batch.weight_O, tasks * positions)
+    alive_TP = sums(cell_O, batch.weight_O, tasks * positions)
     present_TP = np.maximum(alive_TP, _TINY)
-    mean_TP = np.bincount(cell_O, batch.weight_O * return_O, tasks * positions) / present_TP
-    spread_TP = np.bincount(cell_O, batch.weight_O * (return_O - mean_TP[cell_O]) ** 2, tasks * positions) / present_TP
+    mean_TP = sums(cell_O, batch.weight_O * return_O, tasks * positions) / present_TP
+    spread_TP = sums(cell_O, batch.weight_O * (return_O - mean_TP[cell_O]) ** 2, tasks * positions) / present_TP
     ahead_O = batch.lengths_R[batch.rollout_O] - batch.position_O
-    ahead_TP = (np.bincount(cell_O, batch.weight_O * ahead_O, tasks * positions) / present_TP).reshape(shape)
+    ahead_TP = (sums(cell_O, batch.weight_O * ahead_O, tasks * positions) / present_TP).reshape(shape)
     spread_TP, alive_TP = spread_TP.reshape(shape), alive_TP.reshape(shape)
     alive_TP = alive_TP / alive_TP[:, :1]
-    close, merged = _pairs(batch, return_N, mean_TP, positions)
+    cell_N = batch.nodes.once(cell_O)
+    close, merged = _pairs(batch, met_N, cell_N, return_N - mean_TP[cell_N])
     varied_TP = np.where(batch.unanimous_T[:, None], 0.0, spread_TP)
     pooled = _Pooled.of(varied_TP, alive_TP, ahead_TP, close, merged, gamma, pool_T, prior_pairs)
     hidden_BP = pooled.hidden(trust)
-    settled_BP = pooled.settled(hidden_BP)
+    settled_BP = pooled.settled(hidden_BP[None])[0]
     open_TP = (1.0 - settled_BP[pool_T]) * spread_TP
     left_TP = alive_TP * open_TP
     fall_TP = np.maximum(left_TP - gamma**2 * np.pad(left_TP[:, 1:], ((0, 0), (0, 1))), 0.0)
@@ -89,30 +97,26 @@ class _Pairs:
     product_TP: FloatArray
 
 
-def _pairs(batch: Batch, return_N: FloatArray, mean_C: FloatArray, positions: int) -> tuple[_Pairs, _Pairs]:
+def _pairs(batch: Batch, met_N: IntArray, cell_N: IntArray, deviation_N: FloatArray) -> tuple[_Pairs, _Pairs]:
     """Pairs in one state with equal pasts, and pairs in one state with different ones.
 
     A product is taken relative to the mean product of all pairs of its task and position: deviations from a mean of few are correlated.
     """
-    first_N = batch.nodes.first_N
-    position_N = batch.position_O[first_N]
-    cell_N = batch.task_O[first_N] * positions + position_N
-    deviation_N = return_N - mean_C[cell_N]
-    shape = (batch.tasks, positions)
-
-    def products(code_N: IntArray) -> tuple[FloatArray, FloatArray]:
-        count_K = np.bincount(code_N).astype(np.float64)
-        product_K = (sums(code_N, deviation_N) ** 2 - sums(code_N, deviation_N**2)) / 2
-        cell_K = np.zeros(len(count_K), dtype=np.int64)
-        cell_K[code_N] = cell_N
-        counts_C = np.bincount(cell_K, count_K * (count_K - 1) / 2, batch.tasks * positions)
-        products_C = np.bincount(cell_K, product_K, batch.tasks * positions)
-        return counts_C.astype(np.float64, copy=False), products_C.astype(np.float64, copy=False)
-
-    all_C, all_product_C = products(dense(cell_N))
+    shape = (batch.tasks, int(batch.position_O.max()) + 1)
+    all_C, all_product_C = _products(cell_N, deviation_N, shape[0] * shape[1])
     level_C = np.divide(all_product_C, all_C, out=np.zeros(len(all_C)), where=all_C > 0)
-    state_C, state_product_C = products(dense(batch.state_O[first_N], position_N))
-    close_C, close_product_C = products(_pasts(batch)[first_N])
+    # Only nodes that are not alone in their state make pairs.
+    nodes = np.flatnonzero(np.bincount(met_N)[met_N] > 1)
+    cell, deviation = cell_N[nodes], deviation_N[nodes]
+
+    def by_cell(code: IntArray) -> tuple[FloatArray, FloatArray]:
+        count_K, product_K = _products(code, deviation)
+        cell_K = np.zeros(len(count_K), dtype=np.int64)
+        cell_K[code] = cell
+        return sums(cell_K, count_K, len(all_C)), sums(cell_K, product_K, len(all_C))
+
+    state_C, state_product_C = by_cell(met_N[nodes])
+    close_C, close_product_C = by_cell(_pasts(batch, batch.nodes.first_N[nodes]))
     # Before the first turn all pasts are equal, and there are none.
     merged_C = state_C - close_C
     merged_product_C = np.where(merged_C > 0, state_product_C - close_product_C, 0.0)
@@ -122,19 +126,25 @@ def _pairs(batch: Batch, return_N: FloatArray, mean_C: FloatArray, positions: in
     )
 
 
-def _pasts(batch: Batch) -> IntArray:
-    """Code of each row that is equal exactly where task, state and all earlier states and actions are equal, shape (O,).
+def _products(code_X: IntArray, deviation_X: FloatArray, codes: int = 0) -> tuple[FloatArray, FloatArray]:
+    """Number of pairs of each code, and the sum of the products of their deviations."""
+    count_K = np.bincount(code_X, minlength=codes)
+    return count_K * (count_K - 1) / 2, (sums(code_X, deviation_X, codes) ** 2 - sums(code_X, deviation_X**2, codes)) / 2
+
+
+def _pasts(batch: Batch, rows: IntArray) -> IntArray:
+    """Code of each of these rows that is equal exactly where task, state and all earlier states and actions are equal, shape (rows,).
 
     Pasts are compared by the sum of a 64-bit mix of each turn, its position included; the odds of two different pasts with one sum are
     below one in a million for a million turns.
     """
-    turn_O = dense(batch.state_O, batch.action_O).astype(np.uint64)
-    mixed_O = _mix(turn_O * np.uint64(int(batch.position_O.max()) + 1) + batch.position_O.astype(np.uint64))
+    pair_O = batch.state_O * (int(batch.action_O.max()) + 1) + batch.action_O
+    mixed_O = _mix((pair_O * (int(batch.position_O.max()) + 1) + batch.position_O).astype(np.uint64))
     total_O = np.cumsum(mixed_O) - mixed_O
-    past_O = total_O - total_O[batch.starts_R][batch.rollout_O]
+    past = total_O[rows] - total_O[batch.starts_R[batch.rollout_O[rows]]]
     # A state is no turn: the highest bit tells their codes apart, so that a state after a turn never looks like two turns swapped.
-    whole_O = past_O + _mix(batch.state_O.astype(np.uint64) | np.uint64(1 << 63))
-    return np.unique(whole_O, return_inverse=True)[1]
+    whole = past + _mix(batch.state_O[rows].astype(np.uint64) | np.uint64(1 << 63))
+    return np.unique(whole, return_inverse=True)[1]
 
 
 def _mix(codes_X: np.ndarray) -> np.ndarray:
@@ -178,17 +188,18 @@ class _Pooled:
         most_T = left_TP.max(axis=1, keepdims=True)
         unit_TP = np.where(varies_TP, spread_TP, 1.0)
 
+        pools, positions = int(pool_T.max()) + 1, spread_TP.shape[1]
+        place_TP = pool_T[:, None] * positions + np.arange(positions)
+
         def pooled(values_TP: FloatArray) -> FloatArray:
-            out_BP = np.zeros((int(pool_T.max()) + 1, values_TP.shape[1]))
-            np.add.at(out_BP, pool_T, np.where(varies_TP, values_TP, 0.0))
-            return out_BP
+            return sums(place_TP[varies_TP], values_TP[varies_TP], pools * positions).reshape(pools, positions)
 
         def mean(values_BP: FloatArray, counts_BP: FloatArray) -> FloatArray:
             return np.divide(values_BP, counts_BP, out=np.zeros_like(values_BP), where=counts_BP > 0)
 
-        seen_P = gamma ** (2 * np.arange(spread_TP.shape[1]))
+        seen_P = gamma ** (2 * np.arange(positions))
         even_TP = spread_T * ahead_TP / np.maximum(ahead_TP[:, :1], 1.0)
-        open_TP = np.where(even_TP < seen_P * spread_TP, even_TP / np.maximum(seen_P, _TINY), spread_TP)
+        open_TP = np.divide(even_TP, seen_P, out=spread_TP.copy(), where=even_TP < seen_P * spread_TP)
         close_BP, merged_BP, alive_BP = pooled(close.count_TP), pooled(merged.count_TP), pooled(alive_TP)
         # The same tasks at every position: those whose rollouts are over leave nothing open.
         tasks_B = np.maximum(pooled(np.ones_like(alive_TP))[:, :1], 1.0)
@@ -203,47 +214,47 @@ class _Pooled:
             prior_pairs=prior_pairs,
         )
 
-    def settled(self, hidden_BP: FloatArray) -> FloatArray:
+    def settled(self, hidden_GBP: FloatArray) -> FloatArray:
         """tau^2 / v by least squares over both kinds of pairs and the prior, made so that what is left open never rises."""
-        seen_BP = 1.0 - hidden_BP
-        weight_BP = self.close_BP + seen_BP**2 * self.merged_BP + self.prior_pairs
-        share_BP = np.clip(self._fitted(seen_BP) / weight_BP, 0.0, 1.0)
+        weight_GBP = self._weights(1.0 - hidden_GBP)
+        share_GBP = self._settled_here(hidden_GBP)
         # All rollouts of a task begin in one state, whose value is no source of variance.
-        weight_BP[:, 0] = 1e9 * weight_BP.max()
-        share_BP[:, 0] = 0.0
-        open_BP = self.left_BP * (1.0 - share_BP)
-        for pool in range(len(open_BP)):
-            going = self.left_BP[pool] > 0
-            open_BP[pool, going] = falling(open_BP[pool, going], weight_BP[pool, going], self.gamma**2)
-        return np.where(self.left_BP > 0, 1.0 - np.minimum(open_BP / np.where(self.left_BP > 0, self.left_BP, 1.0), 1.0), 0.0)
+        weight_GBP[..., 0] = 1e9 * weight_GBP.max(axis=(1, 2))[:, None]
+        share_GBP[..., 0] = 0.0
+        open_GBP = self.left_BP * (1.0 - share_GBP)
+        for place in np.ndindex(open_GBP.shape[:2]):
+            going = self.left_BP[place[1]] > 0
+            open_GBP[place][going] = falling(open_GBP[place][going], weight_GBP[place][going], self.gamma**2)
+        return np.where(self.left_BP > 0, 1.0 - np.minimum(open_GBP / np.where(self.left_BP > 0, self.left_BP, 1.0), 1.0), 0.0)
 
     def hidden(self, trust: float) -> FloatArray:
         """Posterior mean of phi at each position: first one for all positions, then each position's own around it."""
         prior_G = np.where(_GRID == 0.0, trust, (1.0 - trust) / (len(_GRID) - 1))
-        fits_GBP = np.array([self._misfit(share, self.settled(np.full_like(self.close_BP, share))) for share in _GRID])
+        grid_GBP = np.broadcast_to(_GRID[:, None, None], (len(_GRID), *self.close_BP.shape))
+        fits_GBP = self._misfit(grid_GBP, self.settled(grid_GBP))
         whole_GB = _normalised(_log(prior_G)[:, None] - _INDEPENDENT / 2 * fits_GBP.sum(axis=2))
         # What is impossible before any data stays so.
         flat_G = (prior_G > 0) / np.count_nonzero(prior_G)
         own_prior_GB = (1.0 - _OWN) * whole_GB + _OWN * flat_G[:, None]
-        own_GBP = np.array([self._misfit(share, self._settled_here(share), prior=True) for share in _GRID])
+        own_settled_GBP = self._settled_here(grid_GBP)
+        own_GBP = self._misfit(grid_GBP, own_settled_GBP) + self.prior_pairs * (own_settled_GBP - self.prior_BP) ** 2
         own_GBP = _normalised(_log(own_prior_GB)[:, :, None] - _INDEPENDENT / 2 * own_GBP)
         return np.einsum("g,gbp->bp", _GRID, own_GBP)
 
-    def _fitted(self, seen_BP: FloatArray) -> FloatArray:
-        """What the weighted pairs and the prior add up to."""
+    def _weights(self, seen_GBP: FloatArray) -> FloatArray:
+        """How many pairs tell of tau^2 / v, those with different pasts by what signatures show, the prior's included."""
+        return self.close_BP + seen_GBP**2 * self.merged_BP + self.prior_pairs
+
+    def _settled_here(self, hidden_GBP: FloatArray) -> FloatArray:
+        """tau^2 / v of each position by itself."""
         close_BP, merged_BP = self.close_BP * self.close_mean_BP, self.merged_BP * self.merged_mean_BP
-        return close_BP + seen_BP * merged_BP + self.prior_pairs * self.prior_BP
+        fitted_GBP = close_BP + (1.0 - hidden_GBP) * merged_BP + self.prior_pairs * self.prior_BP
+        return np.clip(fitted_GBP / self._weights(1.0 - hidden_GBP), 0.0, 1.0)
 
-    def _settled_here(self, share: float) -> FloatArray:
-        """tau^2 / v of each position by itself, were phi `share`."""
-        seen_BP = np.full_like(self.close_BP, 1.0 - share)
-        return np.clip(self._fitted(seen_BP) / (self.close_BP + seen_BP**2 * self.merged_BP + self.prior_pairs), 0.0, 1.0)
-
-    def _misfit(self, share: float, settled_BP: FloatArray, prior: bool = False) -> FloatArray:
+    def _misfit(self, hidden_GBP: FloatArray, settled_GBP: FloatArray) -> FloatArray:
         """Squared distance of the pairs' products from what tau^2 / v and phi make of them; a product of standard scores has variance 1."""
-        close_BP = self.close_BP * (self.close_mean_BP - settled_BP) ** 2
-        merged_BP = self.merged_BP * (self.merged_mean_BP - (1.0 - share) * settled_BP) ** 2
-        return close_BP + merged_BP + (self.prior_pairs * (settled_BP - self.prior_BP) ** 2 if prior else 0.0)
+        close_GBP = self.close_BP * (self.close_mean_BP - settled_GBP) ** 2
+        return close_GBP + self.merged_BP * (self.merged_mean_BP - (1.0 - hidden_GBP) * settled_GBP) ** 2
 
 
 def _log(values_X: FloatArray) -> FloatArray:

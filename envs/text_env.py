@@ -21,6 +21,8 @@ class TextEnv(gym.Env[str, str]):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium declares it so)
     step_deadline_s: float | None = None
     """Seconds that one `step` may take; None where steps cannot hang."""
+    reset_deadline_s: float | None = None
+    """Seconds that one `reset` or `restore` may take; None where they cannot hang."""
 
     def __init__(self) -> None:
         self.observation_space = TextSpace()

@@ -31,7 +31,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import credit
 import envs
-from agents import TransformersEngine, TurnTemplate, build_policy, load_policy, train_tokenizer
+from agents import Agent, TransformersEngine, build_policy, load_policy, train_tokenizer
 from trainer.demonstrations import DemonstratedTurn, Demonstration, DemonstrationEncoder, batches, demonstrate
 from trainer.loss import batch_coefficients, loss_denominator, policy_loss
 from trainer.muon import Muon
@@ -78,8 +78,8 @@ class Policy:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
     engine: TransformersEngine
-    template: TurnTemplate
-    """What the chat template writes around each observation."""
+    agent: Agent
+    """How it converses: what it is shown, and what of its words is the action."""
 
 
 def record_demonstrations(count: int, seed: int) -> list[list[DemonstratedTurn]]:
@@ -99,8 +99,8 @@ def build(episodes: Sequence[Sequence[DemonstratedTurn]], seed: int) -> Policy:
 
 def ready(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Policy:
     """The model with an engine to sample from it; the engine uses the model as it stands, so that training needs no copy."""
-    template = TurnTemplate.from_tokenizer(tokenizer)
-    return Policy(model, tokenizer, TransformersEngine(model, template.stop_ids, max_length=MAX_LENGTH, rows=64), template)
+    agent = Agent.of(tokenizer)
+    return Policy(model, tokenizer, TransformersEngine(model, agent.stop_ids, max_length=MAX_LENGTH, rows=64), agent)
 
 
 def imitate(policy: Policy, demonstrations: Sequence[Demonstration], steps: int, seed: int) -> None:
@@ -142,8 +142,7 @@ def imitation_loss(model: PreTrainedModel, episodes: Sequence[Demonstration]) ->
 def grow_trees(policy: Policy, tasks: Sequence[Task], settings: SamplerSettings, seed: int, iteration: int) -> list[TrajectoryTree]:
     """One tree per task, with the present weights; the same arguments give the same trees."""
     policy.engine.version += 1  # The weights have changed: nothing that the old ones computed may be reused.
-    decode = policy.tokenizer.decode
-    with Sampler(policy.engine, envs.make, policy.template, lambda ids: decode(ids), settings) as sampler:
+    with Sampler(policy.engine, envs.make, policy.agent, settings) as sampler:
         return sampler.sample(tasks, run_seed=seed, iteration=iteration).trees
 
 
@@ -203,8 +202,8 @@ def train(options: argparse.Namespace) -> tuple[Policy, Proportion, Proportion]:
     if options.policy is None:
         episodes = record_demonstrations(options.episodes, options.seed)
         policy = build(episodes, options.seed)
-        encoder = DemonstrationEncoder(policy.tokenizer, observation_weight=0.3)
-        imitate(policy, [encoder.encode(turns) for turns in episodes], options.steps, options.seed)
+        encoder = DemonstrationEncoder(policy.agent, observation_weight=0.3)
+        imitate(policy, [sequence for turns in episodes for sequence in encoder.encode(turns)], options.steps, options.seed)
     else:
         policy = ready(*load_policy(options.policy))
 

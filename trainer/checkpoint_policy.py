@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from agents.action_parser import parse_action
-from agents.context import Context, TurnTemplate
-from agents.engine import SampleRequest
+from agents.context import Context
+from agents.engine import Sample, SampleRequest
 from agents.policy_folder import load_policy
-from agents.transformers_engine import TransformersEngine
 from envs.text_env import TextEnv
+from trainer.configured_agent import configured_agent
+from trainer.configured_engine import configured_engine
 from trainer.run_folder import RunFolder
 from tree_rollout.fork import PolicyAction
 from tree_rollout.turn import Turn
@@ -26,9 +26,9 @@ class CheckpointPolicy:
     def __init__(self, folder: RunFolder, iteration: int | None = None) -> None:
         config = folder.read_config()
         number, path = folder.chosen_policy(iteration)
-        model, self._tokenizer = load_policy(path)
-        self._template = TurnTemplate.from_tokenizer(self._tokenizer)
-        self._engine = TransformersEngine(model, self._template.stop_ids, max_length=config.policy.max_length, rows=1)
+        model, tokenizer = load_policy(path)
+        self._agent = configured_agent(config.agent, tokenizer)
+        self._engine = configured_engine(config, model, self._agent, rows=1)
         # As in training, weights are numbered by optimizer steps, and each iteration makes as many.
         self._engine.version = number * config.optimizer.mini_batches
         self._max_tokens = config.rollout.max_new_tokens
@@ -42,36 +42,45 @@ class CheckpointPolicy:
 
     def act(self, env: TextEnv, observation: str, history: Sequence[Turn], rng: np.random.Generator) -> PolicyAction | None:
         """Sample an action from the policy; None where no further token fits behind the observation."""
-        context, stopped = Context(self._template), True
-        past: list[npt.NDArray[np.int32]] = []
-        for turn in history:
-            ids_T = turn.ids_T if len(turn.ids_T) else self._encode(context, turn, stopped)
-            context.begun = True
-            stopped = int(ids_T[-1]) in self._template.stop_ids
-            past.append(ids_T)
-        delta_T = context.observe(observation, stopped=stopped)
-        prompt_T = np.concatenate([*past, delta_T])
-        if len(prompt_T) >= self._engine.max_length:
+        context = self._agent.context()
+        observations = [*(turn.observation for turn in history), observation]
+        parsed = None
+        for turn, observed in zip(history, observations, strict=False):
+            sample_T, stopped = self._said(turn)
+            context.extend(observed if parsed is None else self._agent.action_format.reply(observed, parsed))
+            context.record(sample_T, stopped=stopped)
+            parsed = self._agent.parse(sample_T, stopped=stopped)
+        delta = context.extend(observation if parsed is None else self._agent.action_format.reply(observation, parsed))
+        if context.room(self._engine.max_length) < 1:
             return None
-        seed = tuple(int(word) for word in rng.integers(2**32, size=4))
-        handle = self._engine.start()
-        try:
-            sample = self._engine.generate([SampleRequest(handle, prompt_T, seed, self._max_tokens, self._temperature)])[0]
-        finally:
-            self._engine.release(handle)
-        count = len(delta_T)
-        said_T = sample.ids_T[:-1] if sample.stopped else sample.ids_T
-        action = parse_action(str(self._tokenizer.decode(said_T.tolist()))).action
+        sample = self._sample(context, rng)
+        count = len(delta.ids_T)
         return PolicyAction(
-            action,
-            np.concatenate([delta_T, sample.ids_T]),
+            self._agent.parse(sample.ids_T, stopped=sample.stopped).action,
+            np.concatenate([delta.ids_T, sample.ids_T]),
             np.arange(count + len(sample.ids_T)) >= count,
             np.concatenate([np.zeros(count, np.float32), sample.logprobs_T]),
             np.concatenate([np.zeros(count, np.float32), sample.entropies_T]),
             self._engine.version,
+            delta.new_segment,
         )
 
-    def _encode(self, context: Context, turn: Turn, stopped: bool) -> npt.NDArray[np.int32]:
-        """Ids of a turn that a policy without a model took."""
-        observation_T = context.observe(turn.observation, stopped=stopped)
-        return np.concatenate([observation_T, self._template.encode_observation(turn.action), [self._template.stop_id]]).astype(np.int32)
+    def _sample(self, context: Context, rng: np.random.Generator) -> Sample:
+        """The next turn in a conversation."""
+        seed = tuple(int(word) for word in rng.integers(2**32, size=4))
+        stop_texts = self._agent.action_format.stop_texts
+        handle = self._engine.start()
+        try:
+            request = SampleRequest(handle, context.ids(), seed, self._max_tokens, self._temperature, stop_texts=stop_texts)
+            return self._engine.generate([request])[0]
+        finally:
+            self._engine.release(handle)
+
+    def _said(self, turn: Turn) -> tuple[npt.NDArray[np.int32], bool]:
+        """The ids that a recorded turn sampled, or those of its text where a policy without a model took it; and whether it stopped."""
+        if turn.mask_T.any():
+            sample_T = turn.ids_T[turn.mask_T]
+            return sample_T, int(sample_T[-1]) in self._agent.stop_ids
+        template = self._agent.template
+        text_T = template.encode_text(self._agent.action_format.write(turn.action))
+        return np.append(text_T, np.int32(template.stop_id)), True

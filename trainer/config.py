@@ -70,6 +70,27 @@ class PolicyConfig(Section):
         return self
 
 
+class AgentConfig(Section):
+    """How the policy converses."""
+
+    chat_template: str | None = None
+    """Built-in chat template: `chatml`, `llama3`, `gemma3` or `plain`; null takes the one that the policy's tokenizer has."""
+    system: str | None = None
+    """Text of the system message; null leaves it to the template whether there is one."""
+    stop_tokens: list[str] = []
+    """Special tokens that end a turn besides those of the template and the tokenizer."""
+    action_format: str = "text"
+    """What of a turn is the action: `text` (its first line), `tagged` (`<action>...</action>`) or `tool_call` (JSON of Hermes and Qwen)."""
+    action_settings: dict[str, Annotated[int, Field(ge=1)]] = {}
+    """The action format's own settings, by name."""
+    memory: str = "whole_history"
+    """How much of the past the policy sees: `whole_history` or `sliding_window`."""
+    memory_settings: dict[str, JsonValue] = {}
+    """The memory's own settings, by name: `turns` or `tokens` of a sliding window, and more."""
+    follow_rewrites: bool = True
+    """Where the chat template rewrites earlier turns, show the policy what it writes; false lets them stand as they were sampled."""
+
+
 class WarmstartConfig(Section):
     """Supervised learning on a scripted expert that errs, before reinforcement learning starts."""
 
@@ -103,33 +124,110 @@ class BranchingConfig(Section):
     """The rule's own options, by name."""
 
 
+class AllocationConfig(Section):
+    """How an iteration's rollouts, tasks x (roots + forks) of them, are shared among its tasks."""
+
+    rule: str = "fixed"
+    """Allocation rule: `fixed`, `trace`, `pilot_commit`, `vigor`, `dars`, or your own `module:function`."""
+    options: dict[str, JsonValue] = {}
+    """The rule's own options, by name."""
+
+
+class StoppingConfig(Section):
+    """One rule that ends rollouts early."""
+
+    rule: str
+    """Stopping rule: `similar_siblings`, `low_confidence`, `decided`, `length_limit`, or your own `module:function`."""
+    options: dict[str, JsonValue] = {}
+    """The rule's own options, by name."""
+
+
+class TaskChoiceConfig(Section):
+    """Which tasks of the pool an iteration takes."""
+
+    rule: str = "fresh"
+    """Task choice: `fresh`, `gates`, `thompson`, or your own `module:Class`."""
+    options: dict[str, JsonValue] = {}
+    """The rule's own options, by name."""
+
+
+class DynamicSamplingConfig(Section):
+    """Replacing trees whose rollouts all ended alike, from which nothing is to be learned."""
+
+    most: Annotated[float, Field(ge=1, le=1000)] | None = None
+    """Tasks that an iteration draws at most, as a multiple of `rollout.tasks`; null replaces none."""
+    fill_up: bool = False
+    """Whether trees that ended alike are learned from after all where too few others came up."""
+
+    @model_validator(mode="after")
+    def _fill_up_fits(self) -> Self:
+        if self.fill_up and self.most is None:
+            raise ValueError("rollout.dynamic_sampling.fill_up has no effect without rollout.dynamic_sampling.most; set that too")
+        return self
+
+
 class RolloutConfig(Section):
     """One iteration's trees."""
 
     tasks: int = Field(default=16, ge=1, le=1_000_000)
     """Tasks, hence trees, in one iteration."""
+    task_pool: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Tasks that training draws from, again and again; null draws new ones in every iteration."""
+    task_choice: TaskChoiceConfig = TaskChoiceConfig()
+    """Which tasks of the pool an iteration takes."""
+    dynamic_sampling: DynamicSamplingConfig = DynamicSamplingConfig()
+    """Replacing trees whose rollouts all ended alike."""
     roots: int = Field(default=4, ge=1, le=10_000)
     """Rollouts of each task that start afresh."""
     forks: int = Field(default=4, ge=0, le=10_000)
     """Further rollouts of each task that fork off earlier ones."""
+    allocation: AllocationConfig = AllocationConfig()
+    """How the rollouts are shared among the tasks."""
     branching: BranchingConfig = BranchingConfig()
     """Where a tree forks."""
+    stopping: list[StoppingConfig] = []
+    """Rules that end rollouts early, in the order in which they are asked."""
     max_new_tokens: int = Field(default=16, ge=1, le=1_000_000)
     """Tokens that one action may have."""
     temperature: float = Field(default=1.0, gt=0, le=10)
     """Sampling temperature."""
     token_budget: Annotated[int, Field(ge=1)] | None = None
-    """Sampled tokens of one iteration after which no further tree is forked; null sets no limit."""
+    """Sampled tokens of one iteration after which no tree gets forks or further roots; null sets no limit."""
+    step_budget: Annotated[int, Field(ge=1)] | None = None
+    """Environment steps of one iteration after which no tree gets forks or further roots; null sets no limit."""
+    schedule: Literal["lockstep", "continuous"] = "lockstep"
+    """`lockstep`: one turn of every rollout at a time; reproducible. `continuous`: nobody waits, and rounding depends on who is first."""
+    env_threads: int = Field(default=16, ge=0, le=10_000)
+    """Environments of a shard that may work at the same time, where their work is worth a thread; 0 has them work one by one."""
+    env_processes: int = Field(default=0, ge=0, le=1024)
+    """Processes over which a shard's environments are spread; 0 keeps them in the shard's own."""
+    deadline_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that the environment of one rollout may work altogether; null sets no limit."""
 
     @model_validator(mode="after")
     def _forks_have_a_rule(self) -> Self:
-        if self.forks and self.branching.rule == "none":
+        if self.forks and self.branching.rule == "none" and self.allocation.rule == "fixed":
             raise ValueError(f"rollout.forks must be 0 with rollout.branching.rule none, but is {self.forks}")
         if not self.forks and self.branching.rule != "none":
             raise ValueError(f"rollout.branching.rule {self.branching.rule} has no effect with rollout.forks 0; set the rule to none")
-        if self.token_budget is not None and not self.forks:
-            raise ValueError("rollout.token_budget has no effect with rollout.forks 0; leave it out")
+        for name in ("token_budget", "step_budget"):
+            if getattr(self, name) is not None and not self.forks and self.allocation.rule == "fixed":
+                raise ValueError(f"rollout.{name} has no effect with rollout.forks 0; leave it out")
         return self
+
+    @model_validator(mode="after")
+    def _pool_fits(self) -> Self:
+        most = self.most_tasks
+        if self.task_pool is None and self.task_choice.rule != "fresh":
+            raise ValueError(f"rollout.task_choice.rule {self.task_choice.rule} has no effect without rollout.task_pool; set that too")
+        if self.task_pool is not None and self.task_pool < most:
+            raise ValueError(f"rollout.task_pool must hold the {most} tasks that an iteration may draw, but is {self.task_pool}")
+        return self
+
+    @property
+    def most_tasks(self) -> int:
+        """Tasks that one iteration draws at most."""
+        return int(self.tasks * (self.dynamic_sampling.most or 1))
 
 
 class CreditConfig(Section):
@@ -155,6 +253,20 @@ class RewardConfig(Section):
     weights: dict[str, JsonValue] = {}
     """What counts in the outcome beside the environment's reward (`task`, 1): `format` (-1 for a refused action), `length` (-1 a turn);
     a weight, or [iteration, weight] points with straight lines between them."""
+    overlong_limit: Annotated[int, Field(ge=1)] | None = None
+    """Sampled tokens at which a rollout's outcome is 1 lower, for being too long; null takes nothing off."""
+    overlong_buffer: Annotated[int, Field(ge=1)] | None = None
+    """Sampled tokens before `overlong_limit` over which the penalty rises from 0 in a straight line."""
+
+    @model_validator(mode="after")
+    def _overlong_fits(self) -> Self:
+        if (self.overlong_limit is None) != (self.overlong_buffer is None):
+            raise ValueError("reward.overlong_limit and reward.overlong_buffer belong together; set both, or leave both out")
+        if self.overlong_limit is not None and self.overlong_buffer is not None and self.overlong_buffer > self.overlong_limit:
+            raise ValueError(
+                f"reward.overlong_buffer must be at most reward.overlong_limit, but is {self.overlong_buffer} with {self.overlong_limit}"
+            )
+        return self
 
 
 class LossConfig(Section):
@@ -248,6 +360,7 @@ class Config(Section):
     """Name of the packaged configuration that this one started from."""
     env: EnvConfig = EnvConfig()
     policy: PolicyConfig = PolicyConfig()
+    agent: AgentConfig = AgentConfig()
     warmstart: WarmstartConfig = WarmstartConfig()
     rollout: RolloutConfig = RolloutConfig()
     credit: CreditConfig = CreditConfig()

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from transformers import PreTrainedTokenizerFast
 
-from agents.context import Context, TurnTemplate
+from agents.agent import Agent
+from agents.context import Context
 from envs.errors import AbilityError
 from envs.text_env import TextEnv
 
@@ -62,29 +62,49 @@ def _any(actions: list[str], rng: np.random.Generator) -> str:
 
 
 class DemonstrationEncoder:
-    """Encodes episodes with one tokenizer; texts that recur are encoded once."""
+    """Encodes episodes as an agent's rollouts would be; texts that recur are encoded once."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, observation_weight: float) -> None:
-        self._template = TurnTemplate.from_tokenizer(tokenizer)
+    def __init__(self, agent: Agent, observation_weight: float) -> None:
+        self._agent = agent
         self._observation_weight = observation_weight
         self._observe: Callable[[str, bool], npt.NDArray[np.int32]] = lru_cache(maxsize=50_000)(self._encode_observation)
         self._act: Callable[[str], npt.NDArray[np.int32]] = lru_cache(maxsize=50_000)(self._encode_action)
 
-    def encode(self, turns: Sequence[DemonstratedTurn]) -> Demonstration:
-        """The ids of an episode and the loss weights: 1 for imitated actions and their stop token, the observation weight elsewhere."""
-        ids, weights = [], []
-        for index, turn in enumerate(turns):
-            observation_T, action_T = self._observe(turn.observation, index > 0), self._act(turn.action)
-            ids += [observation_T, action_T]
-            weights.append(np.full(len(observation_T), self._observation_weight, dtype=np.float32))
-            weights.append(np.full(len(action_T), float(turn.imitate), dtype=np.float32))
-        return Demonstration(np.concatenate(ids), np.concatenate(weights))
+    def encode(self, turns: Sequence[DemonstratedTurn]) -> list[Demonstration]:
+        """The sequences of an episode, one unless the agent's memory drops turns, with the loss weights.
+
+        Imitated actions with their stop token have weight 1, other tokens the observation weight. What a new sequence takes over from
+        the one before has 0: it was learned there.
+        """
+        context, observed = self._agent.context(), False
+        sequences: list[tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.float32]]]] = []
+        for turn in turns:
+            action_T = self._act(turn.action)
+            if self._agent.keeps_everything:
+                delta_T, carried = self._observe(turn.observation, observed), 0
+            else:
+                delta = context.extend(turn.observation)
+                context.record(action_T, stopped=True)
+                delta_T = delta.ids_T
+                carried = len(delta_T) - len(self._observe(turn.observation, True)) if delta.new_segment else 0
+                if delta.new_segment:
+                    sequences.append(([], []))
+            if not sequences:
+                sequences.append(([], []))
+            weights_T = np.full(len(delta_T), self._observation_weight, dtype=np.float32)
+            weights_T[:carried] = 0
+            ids, weights = sequences[-1]
+            ids += [delta_T, action_T]
+            weights += [weights_T, np.full(len(action_T), float(turn.imitate), dtype=np.float32)]
+            observed = True
+        return [Demonstration(np.concatenate(ids), np.concatenate(weights)) for ids, weights in sequences]
 
     def _encode_observation(self, observation: str, begun: bool) -> npt.NDArray[np.int32]:
-        return Context(self._template, begun=begun).observe(observation)
+        return Context(self._agent.template, begun=begun).observe(observation)
 
     def _encode_action(self, action: str) -> npt.NDArray[np.int32]:
-        return np.append(self._template.encode_observation(action), np.int32(self._template.stop_id))
+        template = self._agent.template
+        return np.append(template.encode_text(self._agent.action_format.write(action)), np.int32(template.stop_id))
 
 
 def batches(lengths_E: Sequence[int], tokens: int, rng: np.random.Generator) -> list[list[int]]:

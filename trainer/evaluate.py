@@ -18,30 +18,30 @@ MODES = {"sampled": 1.0, "greedy": 0.0}
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One mode's outcomes on all tasks, failed rollouts left out."""
+    """One mode's outcomes on all tasks; rollouts that do not count (`StopReason.counts`) are left out."""
 
     success: Proportion
     by_type: dict[str, Proportion]
-    """Every type that the tasks have, also where all its rollouts failed; empty where the environment knows no types."""
+    """Every type that the tasks have, also where none of its rollouts counts; empty where the environment knows no types."""
     mean_turns: float
     invalid_share: float
     failures: int
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], task_types: Sequence[str]) -> "Measurement":
-        """Count the tasks' outcomes, whole and by type of task; a failed rollout says nothing about the policy."""
+        """Count the tasks' outcomes, whole and by type of task."""
         kinds: dict[str, list[bool]] = {kind: [] for kind in sorted(set(task_types)) if kind}
         for outcome, kind in zip(outcomes, task_types, strict=True):
-            if kind and not outcome.stop_reason.failed:
+            if kind and outcome.stop_reason.counts:
                 kinds[kind].append(outcome.success)
-        sound = [outcome for outcome in outcomes if not outcome.stop_reason.failed]
+        sound = [outcome for outcome in outcomes if outcome.stop_reason.counts]
         turns = sum(outcome.turns for outcome in sound)
         return cls(
             Proportion(sum(outcome.success for outcome in sound), len(sound)),
             {kind: Proportion(sum(won), len(won)) for kind, won in kinds.items()},
             turns / max(1, len(sound)),
             sum(outcome.invalid_turns for outcome in sound) / max(1, turns),
-            len(outcomes) - len(sound),
+            sum(outcome.stop_reason.failed for outcome in outcomes),
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn import functional
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel
 
 import envs
+from agents.agent import Agent
 from trainer.config import EnvConfig, WarmstartConfig
 from trainer.demonstrations import Demonstration, DemonstrationEncoder, batches, demonstrate
 
@@ -24,17 +25,17 @@ def demonstration_seed(seed: int, episode: int) -> int:
 class Imitation:
     """One shard's share of the demonstrations, and the gradient of the imitation loss on them."""
 
-    def __init__(self, env: EnvConfig, settings: WarmstartConfig, tokenizer: PreTrainedTokenizerFast, shard: int, shards: int) -> None:
+    def __init__(self, env: EnvConfig, settings: WarmstartConfig, agent: Agent, shard: int, shards: int) -> None:
         self._settings = settings
         self._shard = shard
         self._tokens = max(1, settings.tokens_per_step // shards)
-        encoder = DemonstrationEncoder(tokenizer, settings.observation_weight)
+        encoder = DemonstrationEncoder(agent, settings.observation_weight)
         world = envs.make(env.id, **env.arguments(env.train_split))
         self._episodes: list[Demonstration] = []
         for episode in range(shard, settings.episodes, shards):
             rng = np.random.default_rng([settings.seed, 1, episode])
             turns = demonstrate(world, demonstration_seed(settings.seed, episode), rng, dict(settings.habits), settings.noise)
-            self._episodes.append(encoder.encode(turns))
+            self._episodes += encoder.encode(turns)
         world.close()
         self._pass = lru_cache(maxsize=1)(self._batches)
         self._steps_per_pass = len(self._pass(0))

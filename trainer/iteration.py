@@ -10,13 +10,16 @@ from trainer.config import Config
 from trainer.errors import TooManyFailuresError
 from trainer.learn_report import LearnReport
 from trainer.learner import Learner
-from trainer.mini_batch import mini_batches
+from trainer.mini_batch import Place, mini_batches
 from trainer.run_state import RunState
+from trainer.sampled_trees import SampledTrees
 from trainer.shard_pool import ShardPool
+from trainer.task_source import TaskSource
 from trainer.tree_credit import TreeCredit, assign
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.state_graph import count_merges
 from tree_rollout.task import Task
+from tree_rollout.task_choice import refill
 from tree_rollout.trace import Trace
 from tree_rollout.tree import TrajectoryTree
 
@@ -29,31 +32,50 @@ class Trainer:
         self._pool = pool
         self._learner = learner
         self._trace = trace
+        self._tasks = TaskSource(config, state)
         self.state = state
 
     def advance(self) -> dict[str, Any]:
         """Do the next iteration and return its metrics."""
         number = self.state.iteration + 1
         with self.state.timing("rollout"):
-            reports = self._sample(number)
-        trees = _interleave([report.trees for report in reports])
+            sampled = self._sample(number)
+        chosen = [sampled.trees[index] for index in sampled.chosen]
         with self.state.timing("credit"):
-            assigned = assign(trees, self._config.credit, self._config.reward, number)
-        credits = assigned.trees
+            assigned = assign(chosen, self._config.credit, self._config.reward, number)
+        advantages: list[Any] = [None] * len(sampled.trees)
+        for index, credit in zip(sampled.chosen, assigned.trees, strict=True):
+            advantages[index] = credit.advantages_N
         with self.state.timing("trace"):
-            self._trace.append(trees, number, [credit.advantages_N for credit in credits])
-        self._check_failures(reports, number)
+            self._trace.append(sampled.trees, number, advantages)
+        self._check_failures(sampled.reports, number)
         with self.state.timing("training"):
-            learned = self._learn(credits, number)
+            learned = self._learn(assigned.trees, [sampled.places[index] for index in sampled.chosen], number)
         self.state.iteration, self.state.version = number, self._learner.version
-        diagnostics = {f"credit_{name}": value for name, value in assigned.diagnostics.items()}
-        return self._metrics(number, reports, trees, credits) | diagnostics | learned
+        figures = {f"credit_{name}": value for name, value in assigned.diagnostics.items()}
+        figures |= self._tasks.observe(sampled.trees, number) | sampled.figures
+        return self._metrics(number, sampled.reports, sampled.trees, assigned.trees) | figures | learned
 
-    def _sample(self, number: int) -> list[SamplerReport]:
-        """Trees for this iteration's tasks; shard s takes every S-th task."""
+    def _sample(self, number: int) -> SampledTrees:
+        """This iteration's trees; with dynamic sampling in rounds, until enough are worth learning from."""
+        config = self._config.rollout
+        sampled = SampledTrees()
+        draw = config.tasks
+        while draw:
+            tasks = self._tasks.draw(number, draw, sampled.tasks)
+            sampled.add(tasks, self._round(tasks, number, more=bool(sampled.tasks)))
+            draw = 0
+            if config.dynamic_sampling.most is not None:
+                drawn, fill_up = len(sampled.tasks), config.dynamic_sampling.fill_up
+                outcome = refill(config.tasks, sampled.trees, drawn, config.most_tasks, fill_up=fill_up)
+                draw = sampled.refilled(outcome)
+        return sampled
+
+    def _round(self, tasks: Sequence[Task], number: int, more: bool) -> list[SamplerReport]:
+        """Shard s takes every S-th task."""
         shards = self._config.run.shards
-        tasks = iteration_tasks(self._config, number)
-        return self._pool.call("sample", [(tasks[shard::shards], number, self._learner.version) for shard in range(shards)])
+        parts = [tasks[shard::shards] for shard in range(shards)]
+        return self._pool.call("sample", [(part, number, self._learner.version, self._tasks.memory(part), more) for part in parts])
 
     def _check_failures(self, reports: Sequence[SamplerReport], number: int) -> None:
         """Stop where too many rollouts failed; the trees that show it are on the disk by now."""
@@ -66,12 +88,12 @@ class Trainer:
                 f"{self._config.run.max_failed_share:g} of them; the first: task seed {first.task.seed}, {first.reason}: {first.message}"
             )
 
-    def _learn(self, credits: Sequence[TreeCredit], number: int) -> dict[str, float]:
+    def _learn(self, credits: Sequence[TreeCredit], places: Sequence[Place], number: int) -> dict[str, float]:
         """The iteration's optimizer steps; how many is set by the configuration alone."""
         config = self._config
         rng = np.random.default_rng([config.run.seed, 4, number])
         total, norms = LearnReport(), []
-        for batch in mini_batches(credits, config.optimizer.mini_batches, config.run.shards, rng):
+        for batch in mini_batches(credits, places, config.optimizer.mini_batches, config.run.shards, rng):
             reports: list[LearnReport] = self._pool.call("learn", [(share,) for share in batch.shares])
             learned = sum(reports, LearnReport())
             if config.loss.constant is not None:
@@ -101,10 +123,11 @@ class Trainer:
         # What failed before the policy was asked is a turn without tokens, and tells nothing of the policy.
         turns = [turn for tree in trees for turn in tree.turns if turn.mask_T.any()]
         leaves = [tree.turns[leaf] for tree in trees for leaf in tree.leaves()]
-        sound = [leaf for leaf in leaves if leaf.stop_reason is None or not leaf.stop_reason.failed]
-        advantages = np.concatenate([credit.advantages_N for credit in credits])
+        sound = [leaf for leaf in leaves if leaf.stop_reason is None or leaf.stop_reason.counts]
+        advantages = np.concatenate([np.zeros(0), *(credit.advantages_N for credit in credits)])
         return {
             "iteration": number,
+            "trees": len(trees),
             "train_success": sum(leaf.success for leaf in sound) / max(1, len(sound)),
             "tokens": tokens,
             "prefilled_tokens": sum(report.prefilled_tokens for report in reports),
@@ -118,24 +141,7 @@ class Trainer:
             "cut_share": sum(report.cut_turns for report in reports) / max(1, len(turns)),
             "unforked_trees": sum(report.unforked_trees for report in reports),
             "entropy": sum(turn.entropy for turn in turns) / max(1, len(turns)),
-            "advantage_std": float(advantages.std()),
+            "advantage_std": float(advantages.std()) if advantages.size else 0.0,
             "unanimous_trees": sum(not credit.advantages_N.any() for credit in credits),
             "stop_reasons": dict(reasons),
         }
-
-
-def iteration_tasks(config: Config, number: int) -> list[Task]:
-    """The tasks of an iteration: a function of the run's seed and the iteration alone."""
-    env, count = config.env, config.rollout.tasks
-    rng = np.random.default_rng([config.run.seed, 3, number])
-    arguments = env.arguments(env.train_split)
-    seeds: dict[int, None] = {}
-    while len(seeds) < count:
-        seeds[int(rng.integers(2**31))] = None
-    return [Task(env.id, seed, arguments) for seed in seeds]
-
-
-def _interleave(trees_S: Sequence[Sequence[TrajectoryTree]]) -> list[TrajectoryTree]:
-    """Undo the cut into shards: tree i is tree i // S of shard i % S."""
-    shards = len(trees_S)
-    return [trees_S[index % shards][index // shards] for index in range(sum(map(len, trees_S)))]

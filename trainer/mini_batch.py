@@ -6,6 +6,7 @@ mini-batch with little to learn from moves the weights little.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,16 +38,26 @@ class MiniBatch:
     """Share of the trees that have an advantage other than 0."""
 
 
-def mini_batches(credits: Sequence[TreeCredit], count: int, shards: int, rng: np.random.Generator) -> list[MiniBatch]:
-    """Deal the trees, in random order, to `count` mini-batches; tree i is tree i // shards of shard i % shards."""
+class Place(NamedTuple):
+    """Where a tree is held."""
+
+    shard: int
+    tree: int
+    """Among the trees that the shard sampled."""
+
+
+def mini_batches(
+    credits: Sequence[TreeCredit], places: Sequence[Place], count: int, shards: int, rng: np.random.Generator
+) -> list[MiniBatch]:
+    """Deal the trees, in random order, to `count` mini-batches."""
     order = rng.permutation(len(credits)).tolist()
     batches = []
     for number in range(count):
         dealt = order[number::count]
         shares = [Share() for _ in range(shards)]
         for index in sorted(tree for tree in dealt if credits[tree].advantages_N.any()):
-            share = shares[index % shards]
-            share.trees.append(index // shards)
+            share = shares[places[index].shard]
+            share.trees.append(places[index].tree)
             share.advantages.append(credits[index].advantages_N)
             share.weights.append(credits[index].weights_N)
         batches.append(MiniBatch(shares, sum(len(share.trees) for share in shares) / max(1, len(dealt))))

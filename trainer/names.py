@@ -6,25 +6,36 @@ import credit
 import envs
 from envs.errors import nearest
 from trainer.config import Config
+from trainer.configured_agent import configured_format, configured_memory
 from trainer.errors import ConfigError
 from trainer.reward_parts import REWARD_PARTS, weights_at
+from trainer.rollout_settings import rollout_settings
 from trainer.tree_credit import RECORDED, credit_turn
 from tree_rollout.branching import branching_rule
+from tree_rollout.errors import SamplerError
 from tree_rollout.signatures import make_signature
+from tree_rollout.task_choice import task_choice
 from tree_rollout.turn import Turn
 
 _NO_TOKENS = (np.zeros(0, np.int32), np.zeros(0, np.bool_), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
 
 def check_names(config: Config) -> None:
-    """Raise where the environment, a split, the estimator, the signature, the branching rule or one of their settings is unknown."""
+    """Raise where the environment, a split, the estimator, the signature, a rule of the rollouts or one of their settings is unknown."""
     spec = envs.spec(config.env.id)
     for setting, split in (("env.train_split", config.env.train_split), ("env.eval_split", config.env.eval_split)):
         if split not in spec.splits:
             raise ConfigError(f"setting {setting}: {spec.id} has no split {split!r}; {nearest(split, spec.splits)}")
+    configured_memory(config.agent)
+    configured_format(config.agent)
     _check_credit(config)
     _check_signature(config)
     branching_rule(config.rollout.branching.rule, config.rollout.branching.options)
+    task_choice(config.rollout.task_choice.rule, config.rollout.task_choice.options)
+    try:
+        rollout_settings(config)
+    except SamplerError as error:
+        raise ConfigError(f"setting rollout: {error}") from error
 
 
 def _check_credit(config: Config) -> None:

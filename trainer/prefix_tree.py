@@ -54,7 +54,7 @@ class PrefixTreeBatch:
     rollouts: int
     """Paths that are laid out."""
     flat_tokens: int
-    """Tokens of these paths, each counted in full: what would be computed without sharing."""
+    """Tokens of the sequences of these paths, each counted in full: what would be computed without sharing."""
 
     @property
     def unique_tokens(self) -> int:
@@ -77,7 +77,7 @@ def pack(
 ) -> PrefixTreeBatch:
     """Lay out `trees`, each with its turns' advantages and loss weights, both of shape (N,).
 
-    A turn with weight 0, or below which every rollout failed, is not scored; it is laid out only as context of one that is.
+    A turn with weight 0, or below which no rollout counts, is not scored; it is laid out only as context of one that is.
     A turn's weight counts as given: weights of shared turns are the sums over the rollouts below them if the caller made them so
     (`TrajectoryTree.path_weights`, `leaf_weights`). `observation_weight` scores observation tokens too, with this factor.
     The first token of a path has no predecessor and is never scored. Floating tensors have `dtype`.
@@ -110,7 +110,7 @@ def pack(
         weights_S=floats("weight"),
         rollout_weights_S=floats("rollout_weight"),
         turns=int(first_turn[-1]),
-        rollouts=len(ends),
+        rollouts=sum(int(entry.terminal_N.sum()) for entry in entries),
         flat_tokens=sum(int(positions_T[end]) + 1 for end in ends if end >= 0),
     )
 
@@ -158,7 +158,7 @@ class _Entry:
         sound_N, needed_N, terminal_N = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         for index in range(count - 1, -1, -1):
             children, reason = tree.children(index), tree.turns[index].stop_reason
-            sound_N[index] = sound_N[children].any() if children else reason is None or not reason.failed
+            sound_N[index] = sound_N[children].any() if children else reason is None or reason.counts
             above = needed_N[children].any()
             needed_N[index] = above or (sound_N[index] and weights_N[index] > 0)
             terminal_N[index] = needed_N[index] and not above
@@ -183,7 +183,7 @@ class _Layout:
         self.before: list[dict[int, int]] = [{} for _ in trees]
         """Per tree and turn, the index into T of the token before its first one; -1 where there is none."""
         self._size = 0
-        roots = [cursor for index in range(len(trees)) for cursor in self._enter(index, -1, -1)]
+        roots = [cursor for index in range(len(trees)) for cursor in (*self._enter(index, -1, -1), *self._segments(index))]
         pending = [(-1, 0, group) for group in reversed(self._by_next_token(roots))]
         while pending:
             parent, depth, group = pending.pop()
@@ -191,24 +191,35 @@ class _Layout:
             pending.extend((index, depth, group) for group in reversed(groups))
 
     def ends(self, tree: int, chosen_N: npt.NDArray[np.bool_]) -> Iterator[int]:
-        """Index into T of the last token on the path to each chosen turn; -1 for a path without tokens."""
-        for turn in np.flatnonzero(chosen_N).tolist():
-            runs = self.runs[tree].get(turn)
-            yield runs[-1][0] + runs[-1][1] - 1 if runs else self.before[tree][turn]
+        """Index into T of the last token of each sequence on the path to each chosen turn; -1 for one without tokens."""
+        turns = self._trees[tree].turns
+        for chosen in np.flatnonzero(chosen_N).tolist():
+            begun = [turn for turn in self._trees[tree].path(chosen) if turns[turn].new_segment]
+            for turn in (*(turns[turn].parent for turn in begun), chosen):
+                runs = self.runs[tree].get(turn)
+                yield runs[-1][0] + runs[-1][1] - 1 if runs else self.before[tree][turn]
 
     def places(self, tree: int, turn: int) -> Ints:
         """Index into T of each token of a turn."""
         return np.concatenate([np.arange(0), *(np.arange(start, start + count) for start, count in self.runs[tree].get(turn, []))])
 
+    def _segments(self, tree: int) -> Iterator[_Cursor]:
+        """Cursors at the needed turns that begin a new sequence; they see nothing of the turns above them."""
+        for index, turn in enumerate(self._trees[tree].turns):
+            if turn.new_segment and self._needed[tree][index]:
+                self.before[tree][index] = -1
+                yield tree, index, 0
+
     def _enter(self, tree: int, turn: int, before: int) -> Iterator[_Cursor]:
         """Cursors at the needed continuations of a turn (-1: at the roots); turns without tokens are passed through."""
+        turns = self._trees[tree].turns
         waiting = self._trees[tree].children(turn)[::-1]
         while waiting:
             child = waiting.pop()
-            if not self._needed[tree][child]:
+            if not self._needed[tree][child] or turns[child].new_segment:
                 continue
             self.before[tree][child] = before
-            if len(self._trees[tree].turns[child].ids_T):
+            if len(turns[child].ids_T):
                 yield tree, child, 0
             else:
                 waiting.extend(self._trees[tree].children(child)[::-1])

@@ -24,7 +24,7 @@ _STYLES = {Verdict.EXACT: "green", Verdict.DIVERGED: "bold red", Verdict.SKIPPED
 def list_trees(folder: RunFolder, console: Console) -> int:
     """Print a row for each recorded tree."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("tree", "iteration", "seed", "turns", "rollouts", "solved", "failed", "forks"):
+    for heading in ("tree", "iteration", "seed", "turns", "rollouts", "solved", "left out", "forks"):
         table.add_column(heading, justify="right")
     with Trace.open(folder.trace, readonly=True) as trace:
         for tree in trace.trees():

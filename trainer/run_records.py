@@ -58,15 +58,16 @@ def _check(folder: RunFolder, iteration: int, tasks: int, progress: Progress) ->
     progress.stage("checking what was recorded", total=iteration)
     if not folder.trace.is_file():
         raise RunFolderError(f"{folder.trace} is missing, and {folder.path} cannot go on without it; put it back")
+    records = [record for record in read_metrics(folder.metrics) if record["iteration"] <= iteration]
+    counts = {record["iteration"]: record.get("trees", tasks) for record in records}
     with Trace.open(folder.trace, readonly=True) as trace:
         for number in range(1, iteration + 1):
             found = [summary.id for summary in trace.trees(number)]
             for tree in found:
                 trace.tree(tree)
                 trace.advantages(tree)
-            if len(found) != tasks:
+            if len(found) != counts.get(number, tasks):
                 raise RunFolderError(f"{folder.trace} lacks trees of iteration {number}, and {folder.path} cannot go on without them")
             progress.update(number)
-    kept = [record["iteration"] for record in read_metrics(folder.metrics) if record["iteration"] <= iteration]
-    if kept != list(range(1, iteration + 1)):
+    if [record["iteration"] for record in records] != list(range(1, iteration + 1)):
         raise RunFolderError(f"{folder.metrics} lacks iterations up to {iteration}, and {folder.path} cannot go on without them")

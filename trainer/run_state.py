@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from trainer.evaluate import Evaluation, Measurement
+from tree_rollout.task_history import TaskHistory
 
 
 @dataclass(slots=True)
@@ -31,6 +32,10 @@ class RunState:
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by phase."""
     evaluations: list[Evaluation] = field(default_factory=list)
+    history: TaskHistory = field(default_factory=TaskHistory)
+    """What became of the tasks of the pool."""
+    predictor: dict[str, Any] | None = None
+    """State of what the allocation rule has learned; None where it learns nothing."""
     warm_start: dict[str, Any] | None = None
     """What the start policy cost when it was made (fields of `WarmStartReport`); None before it is there."""
 
@@ -46,7 +51,7 @@ class RunState:
     def as_json(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "evaluations"}
-        plain |= {"stop_reasons": dict(self.stop_reasons), "seconds": dict(self.seconds)}
+        plain |= {"stop_reasons": dict(self.stop_reasons), "seconds": dict(self.seconds), "history": self.history.to_json()}
         return {
             **plain,
             "evaluations": [
@@ -70,4 +75,5 @@ class RunState:
             )
             for entry in plain["evaluations"]
         ]
-        return cls(**{**plain, "stop_reasons": Counter(plain["stop_reasons"]), "evaluations": evaluations})
+        history = TaskHistory.from_json(plain["history"]) if "history" in plain else TaskHistory()
+        return cls(**{**plain, "stop_reasons": Counter(plain["stop_reasons"]), "evaluations": evaluations, "history": history})

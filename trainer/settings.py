@@ -74,7 +74,7 @@ def _walk(model: type[BaseModel], prefix: str, properties: dict[str, Any], defs:
             kinds = {option.get("type") for option in schema.get("anyOf", [schema])}
             yield Setting(
                 name=name,
-                allowed=_describe(schema),
+                allowed=_describe(schema, defs),
                 default=schema.get("default"),
                 description=field.description or "",
                 free=schema.get("type") == "object",
@@ -82,18 +82,22 @@ def _walk(model: type[BaseModel], prefix: str, properties: dict[str, Any], defs:
             )
 
 
-def _describe(schema: dict[str, Any]) -> str:
+def _describe(schema: dict[str, Any], defs: dict[str, Any]) -> str:
     """What a JSON schema admits, as words."""
     if "anyOf" in schema:
-        return " or ".join(_describe(option) for option in schema["anyOf"])
+        return " or ".join(_describe(option, defs) for option in schema["anyOf"])
+    if "$ref" in schema:
+        return f"a table of {', '.join(defs[schema['$ref'].rpartition('/')[2]]['properties'])}"
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
     if "const" in schema:
         return str(schema["const"])
     kind = schema.get("type")
+    if kind == "array" and "items" in schema:
+        return f"a list, each {_describe(schema['items'], defs)}"
     if kind == "array":
         items = schema["prefixItems"]
-        return f"a list of {len(items)} values, each {_describe(items[0])}"
+        return f"a list of {len(items)} values, each {_describe(items[0], defs)}"
     if kind == "object":
         values = schema.get("additionalProperties")
         return "a table of numbers" if isinstance(values, dict) and values.get("type") == "number" else "a table"

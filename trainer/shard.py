@@ -10,17 +10,20 @@ import torch
 from transformers import PreTrainedModel
 
 import envs
-from agents.context import TurnTemplate
 from agents.policy_folder import load_policy
 from agents.transformers_engine import TransformersEngine
+from trainer.configured_agent import configured_agent
+from trainer.configured_engine import configured_engine
 from trainer.imitation import Imitation
 from trainer.learn_report import LearnReport
 from trainer.loss import batch_coefficients, policy_loss
 from trainer.mini_batch import Share
 from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
 from trainer.rollout_outcome import Outcome
+from trainer.rollout_settings import rollout_settings
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
+from trainer.task_source import TaskMemory
 from trainer.token_logprobs import token_logprobs
 from trainer.tree_attention import tree_attention
 from tree_rollout.sampler import Sampler
@@ -44,7 +47,7 @@ class Shard:
         self._model, self._tokenizer = load_policy(spec.policy_folder)
         shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), spec.shards)
         shared.attach(self._model, shard)
-        self._template = TurnTemplate.from_tokenizer(self._tokenizer)
+        self._agent = configured_agent(spec.config.agent, self._tokenizer)
         self._engine: TransformersEngine | None = None
         self._imitation: Imitation | None = None
         self._reference: PreTrainedModel | None = None
@@ -56,7 +59,7 @@ class Shard:
     def record(self) -> None:
         """Record this shard's demonstrations."""
         config = self._config
-        self._imitation = Imitation(config.env, config.warmstart, self._tokenizer, self._shard, self._spec.shards)
+        self._imitation = Imitation(config.env, config.warmstart, self._agent, self._shard, self._spec.shards)
 
     def imitate(self, step: int) -> dict[str, float]:
         """Add the imitation gradient of a step to this shard's row; see `Imitation.gradient`."""
@@ -67,21 +70,11 @@ class Shard:
         """Let go of the demonstrations."""
         self._imitation = None
 
-    def sample(self, tasks: Sequence[Task], iteration: int, version: int) -> SamplerReport:
-        """Grow one tree per task with the present weights, and keep the trees for `learn`."""
+    def sample(self, tasks: Sequence[Task], iteration: int, version: int, memory: TaskMemory, more: bool = False) -> SamplerReport:
+        """Grow one tree per task with the present weights, and keep the trees for `learn`; with `more`, beside those that are kept."""
         config = self._config
-        settings = SamplerSettings(
-            roots=config.rollout.roots,
-            forks=config.rollout.forks,
-            branching=config.rollout.branching.rule,
-            branching_options=config.rollout.branching.options,
-            max_turns=config.env.max_turns,
-            max_new_tokens=config.rollout.max_new_tokens,
-            temperature=config.rollout.temperature,
-            token_budget=None if config.rollout.token_budget is None else max(1, config.rollout.token_budget // self._spec.shards),
-        )
-        report = self._grow(tasks, settings, config.run.seed, iteration, version)
-        self._trees = report.trees
+        report = self._grow(tasks, rollout_settings(config), config.run.seed, iteration, version, memory)
+        self._trees = [*self._trees, *report.trees] if more else report.trees
         return report
 
     def learn(self, share: Share) -> LearnReport:
@@ -129,9 +122,13 @@ class Shard:
             outcomes += [Outcome.of(tree, faults.get(tree.seed, "")) for tree in report.trees]
         return outcomes
 
-    def _grow(self, tasks: Sequence[Task], settings: SamplerSettings, seed: int, iteration: int, version: int) -> SamplerReport:
+    def _grow(
+        self, tasks: Sequence[Task], settings: SamplerSettings, seed: int, iteration: int, version: int, memory: TaskMemory | None = None
+    ) -> SamplerReport:
         if self._engine is None:
-            self._engine = TransformersEngine(self._model, self._template.stop_ids, max_length=self._config.policy.max_length, rows=_ROWS)
+            self._engine = configured_engine(self._config, self._model, self._agent, rows=_ROWS)
         self._engine.version = version
-        with Sampler(self._engine, envs.make, self._template, self._tokenizer.decode, settings) as sampler:
-            return sampler.sample(tasks, run_seed=seed, iteration=iteration)
+        with Sampler(self._engine, envs.make, self._agent, settings) as sampler:
+            if memory is not None and memory.predictor is not None and sampler.allocation.predictor is not None:
+                sampler.allocation.predictor.load_json(memory.predictor)
+            return sampler.sample(tasks, run_seed=seed, iteration=iteration, history=None if memory is None else memory.history)

@@ -114,7 +114,8 @@ class _Worker:
         os.close(handle)
         self.pipe, theirs = context.Pipe()
         try:
-            self.process = context.Process(target=_serve, args=(theirs, spec, shards, self._log), daemon=True)
+            # No daemon, for it may start processes of its own; it ends when the pipe closes, so also when the coordinator is gone.
+            self.process = context.Process(target=_serve, args=(theirs, spec, shards, self._log), daemon=False)
             self.process.start()
         except BaseException:
             self.pipe.close()

@@ -1,4 +1,4 @@
-"""From an iteration's trees to one advantage and one loss weight per turn; turns that lie in failed rollouts alone get 0 for both.
+"""From an iteration's trees to one advantage and one loss weight per turn; turns through which no rollout goes that counts get 0.
 
 The trees are one batch: values never reach from one task to another, and what a method normalises over a batch, it does over them all.
 """
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 import credit
 from trainer.config import CreditConfig, RewardConfig
+from trainer.overlong import penalised
 from trainer.reward_parts import parts_of, weights_at
 from tree_rollout.signatures import make_signature, sign_tree
 from tree_rollout.state_graph import sound_turns
@@ -45,7 +46,7 @@ class BatchCredit:
 
 @dataclass(frozen=True, slots=True)
 class _Sound:
-    """What is left of a tree without the rollouts that failed."""
+    """What is left of a tree without the rollouts that do not count: those that failed, or were stopped without an outcome."""
 
     tree: TrajectoryTree
     kept: list[int]
@@ -54,7 +55,7 @@ class _Sound:
 
 
 def assign(trees: Sequence[TrajectoryTree], method: CreditConfig, reward: RewardConfig, iteration: int = 1) -> BatchCredit:
-    """Advantages by the configured estimator on the rollouts that did not fail, and the loss weights that go with its weighting.
+    """Advantages by the configured estimator on the rollouts that count, and the loss weights that go with its weighting.
 
     A tree with fewer than two sound rollouts has nothing to compare and gets advantages of 0.
     The penalty for an invalid action is taken off that turn's advantage alone. As part of the outcome it would teach a policy that
@@ -62,14 +63,14 @@ def assign(trees: Sequence[TrajectoryTree], method: CreditConfig, reward: Reward
     """
     estimator = credit.resolve(method.method, method.settings)
     signature = make_signature(method.signature, method.signature_settings)
-    sound = [_without_failures(tree) for tree in trees]
+    sound = [_counted(tree) for tree in trees]
     compared = [part for part in sound if len(part.paths) > 1]
     rollouts = []
     for part in compared:
         signed = sign_tree(signature, part.tree)
         turns = [
             credit_turn(turn, states.before, states.after, index, estimator.needs, reward)
-            for index, (turn, states) in enumerate(zip(part.tree.turns, signed, strict=True))
+            for index, (turn, states) in enumerate(zip(penalised(part.tree, reward), signed, strict=True))
         ]
         rollouts.append([[turns[index] for index in path] for path in part.paths])
     batch = credit.Batch.read(rollouts, method.weighting, needs=estimator.needs, reward_weights=weights_at(reward.weights, iteration))
@@ -93,7 +94,7 @@ def credit_turn(turn: Turn, state: str, next_state: str, node: int, needs: froze
         node=node,
         rewards=parts_of(turn, reward.weights) if reward.weights or "rewards" in needs else None,
         entropy=turn.entropy if "entropy" in needs else None,
-        truncated=turn.stop_reason is StopReason.TRUNCATED,
+        truncated=turn.stop_reason in (StopReason.TRUNCATED, StopReason.OVERLONG),
     )
 
 
@@ -110,8 +111,8 @@ def _tree_credit(
     return TreeCredit(advantages_N, weights_N)
 
 
-def _without_failures(tree: TrajectoryTree) -> _Sound:
-    """The tree of the rollouts that did not fail."""
+def _counted(tree: TrajectoryTree) -> _Sound:
+    """The tree of the rollouts that count."""
     sound_N = sound_turns(tree)
     kept = [index for index, sound in enumerate(sound_N) if sound]
     if len(kept) == len(tree.turns):

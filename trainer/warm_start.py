@@ -19,10 +19,11 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import envs
+from agents.cache_folder import cache_folder
 from agents.policy_folder import build_policy, load_policy
 from agents.tokenizer import train_tokenizer
 from trainer.checkpoint import Checkpoint, CheckpointSeries, optimizer_tensors, restore_optimizer
-from trainer.config import Config, config_hash
+from trainer.config import AgentConfig, Config, config_hash
 from trainer.demonstrations import demonstrate
 from trainer.errors import CheckpointError
 from trainer.folder_lock import FolderLock
@@ -52,13 +53,6 @@ class WarmStartReport:
     steps: int
     tokens: int
     final_loss: float
-
-
-def cache_folder() -> Path:
-    """Where start policies are kept: `BRANCHWISE_CACHE`, else `branchwise` in the user's cache folder."""
-    if chosen := os.environ.get("BRANCHWISE_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "branchwise"
 
 
 class WarmStart:
@@ -195,6 +189,8 @@ def _key(config: Config) -> str:
     """Equal for configurations with the same start policy; a named model counts by what its folder holds, not by where it lies."""
     env = config.env.model_dump(mode="json", exclude={"eval_split"})
     rest: dict[str, Any] = {"shards": config.run.shards, "format": _FORMAT}
+    if config.agent != AgentConfig():
+        rest["agent"] = config.agent.model_dump(mode="json")
     policy = config.policy.model_dump(mode="json")
     if config.policy.path is not None and ((folder := Path(config.policy.path)) / "config.json").is_file():
         policy["path"] = folder_digest(folder)

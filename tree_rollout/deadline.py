@@ -33,14 +33,14 @@ def call_within(function: Callable[[], T], deadline_s: float | None) -> T:
     thread.start()
     thread.join(deadline_s)
     if thread.is_alive():
-        _tell_to_exit(thread)
+        tell_to_exit(thread)
         raise DeadlineExceededError(f"no answer within {deadline_s:g} s")
     if faults:
         raise faults[0]
     return results[0]
 
 
-def _tell_to_exit(thread: threading.Thread) -> None:
+def tell_to_exit(thread: threading.Thread) -> None:
     """Raise SystemExit inside the thread, so that a step that burns a processor stops burning it (CPython only, harmless elsewhere)."""
     raise_inside = getattr(getattr(ctypes, "pythonapi", None), "PyThreadState_SetAsyncExc", None)
     if raise_inside is not None and thread.ident is not None:

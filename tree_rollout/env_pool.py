@@ -1,6 +1,7 @@
 """No two live rollouts share an environment instance, and an instance that failed or hung is never used again."""
 
 import contextlib
+import threading
 from collections.abc import Callable
 
 from envs.text_env import TextEnv
@@ -17,16 +18,21 @@ class EnvPool:
     def __init__(self, make_env: Callable[..., TextEnv]) -> None:
         self._make_env = make_env
         self._idle: dict[str, list[TextEnv]] = {}
+        self._counting = threading.Lock()
         self.made = 0
         """Instances made so far."""
 
-    def acquire(self, task: Task) -> TextEnv:
-        """An idle instance in some arbitrary state, or a new one; errors of the maker pass through, since they concern every task."""
+    def idle(self, task: Task) -> TextEnv | None:
+        """An instance in some arbitrary state that nobody uses; None where there is none."""
         idle = self._idle.get(task.instance_key)
-        if idle:
-            return idle.pop()
-        self.made += 1
-        return self._make_env(task.env_id, **task.env_kwargs)
+        return idle.pop() if idle else None
+
+    def make(self, task: Task) -> TextEnv:
+        """A new instance; may be called from any thread, and raises what the maker raises."""
+        env = self._make_env(task.env_id, **task.env_kwargs)
+        with self._counting:
+            self.made += 1
+        return env
 
     def give_back(self, task: Task, env: TextEnv) -> None:
         """Keep the instance for the next rollout with the same arguments."""

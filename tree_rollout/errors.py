@@ -23,6 +23,18 @@ class BranchingFunctionError(BranchingError, RuntimeError):
     """A rule of one's own raised, or gave something else than forks within its budget."""
 
 
+class StoppingError(TreeRolloutError, ValueError):
+    """A stopping rule got an option that it does not take, or a value outside its range."""
+
+
+class UnknownStoppingRuleError(StoppingError, LookupError):
+    """No stopping rule is registered under that name."""
+
+
+class StoppingFunctionError(StoppingError, RuntimeError):
+    """A stopping rule of one's own raised, or answered something else than yes or no."""
+
+
 class TraceError(TreeRolloutError, ValueError):
     """A trace cannot be read or written; the file is left as it was."""
 
@@ -75,3 +87,35 @@ class DigestError(TreeRolloutError, TypeError):
 
 class EngineAnswerError(TreeRolloutError, RuntimeError):
     """The engine's answer contradicts what it was asked, so nothing of this call may be trained on."""
+
+
+class AllocationError(TreeRolloutError, ValueError):
+    """An allocation rule got an option that it does not take, a value outside its range, or a budget that leaves it nothing to decide."""
+
+
+class UnknownAllocationError(AllocationError, LookupError):
+    """No allocation rule is registered under that name."""
+
+
+class AllocationFunctionError(AllocationError, RuntimeError):
+    """An allocation rule of one's own raised, or gave something else than rollouts within its budget."""
+
+
+class TaskChoiceError(TreeRolloutError, ValueError):
+    """A task choice got an option that it does not take, a value outside its range, or too few tasks to choose from."""
+
+
+class UnknownTaskChoiceError(TaskChoiceError, LookupError):
+    """No task choice is registered under that name."""
+
+
+class TaskChoiceFunctionError(TaskChoiceError, RuntimeError):
+    """A task choice of one's own raised, or gave something else than distinct tasks of the pool."""
+
+
+class TaskHistoryError(TreeRolloutError, ValueError):
+    """A saved task history is damaged, or iterations were observed out of order."""
+
+
+class SuccessPredictorError(TreeRolloutError, ValueError):
+    """A saved success predictor is damaged, or a tree has numbers that nothing can be learnt from."""

@@ -26,7 +26,7 @@ class ExactStates:
         self.trouble: str | None = None
         """Why no snapshots are compared (any more), as a sentence; None while they are."""
         self.turns = 0
-        """Turns of rollouts that did not fail, of all trees so far."""
+        """Turns of rollouts that count, of all trees so far."""
         self.known = 0
         """Those of them whose exact state is known; the others did not come out as recorded."""
 
@@ -66,7 +66,7 @@ def sample_tasks(turns: Mapping[str, int], budget: int, seed: int) -> set[str]:
 
 
 def _digests(tree: TrajectoryTree, env: TextEnv) -> dict[int, str]:
-    """Execute all turns of rollouts that did not fail, each once; a turn that differs from what was recorded ends its branch."""
+    """Execute all turns of rollouts that count, each once; a turn that differs from what was recorded ends its branch."""
     sound_N = sound_turns(tree)
     digests: dict[int, str] = {}
     for root in (root for root in tree.children(-1) if sound_N[root]):

@@ -38,6 +38,8 @@ class PolicyAction:
     entropies_T: npt.NDArray[np.float32] = field(default_factory=_empty(np.float32))
     policy_version: int = -1
     """Which weights sampled it; -1 for a policy without weights."""
+    new_segment: bool = False
+    """True where `ids_T` begins a new sequence, as in `Turn`."""
 
     def __post_init__(self) -> None:
         shapes = {array_T.shape for array_T in (self.ids_T, self.mask_T, self.logprobs_T, self.entropies_T)}
@@ -170,4 +172,5 @@ def _new_turn(observation: str, state: str, choice: PolicyAction, origin: Origin
         state=state,
         next_state="",
         origin=origin,
+        new_segment=choice.new_segment,
     )

@@ -54,7 +54,7 @@ class Agreement:
 
 
 def outcomes(tree: TrajectoryTree) -> list[float]:
-    """For each turn the share of solved rollouts below it, forks sharing the weight of their turn; failed rollouts do not count."""
+    """For each turn the share of solved rollouts below it, forks sharing the weight of their turn; only rollouts that count do."""
     sound_N = sound_turns(tree)
     outcome_N = [0.0] * len(tree.turns)
     for index in range(len(tree.turns) - 1, -1, -1):

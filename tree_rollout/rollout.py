@@ -1,4 +1,4 @@
-"""A live rollout waits for the engine (it has a situation) or is over; its environment, context and handle are its own."""
+"""A live rollout waits for the engine (it has a situation) or for its environment; its environment, context and handle are its own."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from agents.context import Context
 from agents.engine import Sample
 from envs.text_env import TextEnv
+from tree_rollout.sampler_report import Purpose
 from tree_rollout.turn import Origin, Turn
 
 NO_IDS = np.zeros(0, dtype=np.int32)
@@ -27,7 +28,13 @@ class Situation:
     context: Context
     """The conversation with this observation; not to be changed."""
     prefix: int
-    """Tokens of the sequence before this observation's delta."""
+    """Tokens of the sequence before `ids_T`; 0 where it begins with them."""
+    new_segment: bool = False
+    """True where `ids_T` begins a new sequence in the middle of the conversation."""
+    taken_over: int = 0
+    """So many tokens of `ids_T` does the engine's sequence hold already, from the one before."""
+    handle: int = -1
+    """The engine's sequence that holds this situation once it is sampled in."""
 
     @property
     def length(self) -> int:
@@ -40,33 +47,39 @@ class Rollout:
     """One path that the sampler extends turn by turn."""
 
     number: int
-    """Within the tree; roots first, then forks in the order of their choice."""
+    """Within the tree; first roots, further roots, then forks in the order of their choice."""
     origin: Origin
+    purpose: Purpose
     parent: int = -1
     """Index in the tree of the turn before the first one."""
     first_depth: int = 0
     """Turns from the root to the first turn."""
     env: TextEnv | None = None
-    handle: int | None = None
-    """The engine's sequence, until it is released."""
+    handles: list[int] = field(default_factory=list)
+    """The engine's sequences, until they are released; the last one grows, the others were left for a new segment."""
     situation: Situation | None = None
-    """What the next action is sampled in; None when the rollout is over."""
+    """What the next action is sampled in; None while the environment works, and when the rollout is over."""
+    asked: bool = False
+    """True while the engine samples the next action."""
+    over: bool = False
+    """True when no further turn will come."""
     shared: bool = False
     """True where the engine already holds the situation's observation, because the sequence was forked behind it."""
     turns: list[Turn] = field(default_factory=list)
     """Finished turns; their parents are filled in when they are added to the tree."""
     situations: list[Situation] = field(default_factory=list)
-    """What each finished turn of a root was sampled in, until the forks are started; empty for forks."""
+    """What each finished turn of a first root was sampled in, until the forks are started; empty for other rollouts."""
+    worked_s: float = 0.0
+    """Seconds that its environment has worked for it."""
 
     @property
     def depth(self) -> int:
         """Turns from the root to the turn that comes next."""
         return self.first_depth + len(self.turns)
 
-    @property
-    def over(self) -> bool:
-        """True when no further turn will come."""
-        return self.situation is None
+    def seconds_left(self, deadline_s: float | None) -> float | None:
+        """What is left of its environment's time, at least 0; None where there is no limit."""
+        return None if deadline_s is None else max(0.0, deadline_s - self.worked_s)
 
     @property
     def prompt_length(self) -> int:
@@ -75,7 +88,7 @@ class Rollout:
 
     def prefill(self) -> npt.NDArray[np.int32]:
         """The tokens that the engine still has to append before it samples."""
-        return NO_IDS if self.shared or self.situation is None else self.situation.ids_T
+        return NO_IDS if self.shared or self.situation is None else self.situation.ids_T[self.situation.taken_over :]
 
     def new_turn(self, situation: Situation, action: str, sample: Sample, policy_version: int) -> Turn:
         """The turn that `sample` makes in `situation`; what the environment answers is not known yet."""
@@ -97,6 +110,7 @@ class Rollout:
             state=situation.state,
             next_state="",
             origin=None if self.turns else self.origin,
+            new_segment=situation.new_segment,
             snapshot=situation.snapshot,
         )
 
@@ -118,5 +132,5 @@ class Rollout:
             valid=True,
             state=state,
             next_state=state,
-            origin=self.origin,
+            origin=None if self.turns else self.origin,
         )

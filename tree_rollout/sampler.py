@@ -1,103 +1,162 @@
-"""One loop grows all trees at once: each engine call holds the next turn of every live rollout, and each rollout has its own environment.
+"""One loop grows all trees of a call: it keeps the engine and the environments at work, each rollout in an environment of its own.
 
-Equal tasks, seeds and weights give equal trees, however the tasks are spread over calls (floating-point arithmetic of the engine aside).
+In lockstep, equal tasks, seeds and weights give equal trees, however the tasks are spread over calls (floating-point arithmetic of the
+engine aside, and as long as no rule looks across trees).
 """
 
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 
-from agents.context import TurnTemplate
-from agents.engine import Engine, Sample
+from agents.agent import Agent
+from agents.engine import Engine
 from envs.text_env import TextEnv
+from tree_rollout.allocation import allocation_rule
 from tree_rollout.branching import branching_rule
 from tree_rollout.env_pool import EnvPool
-from tree_rollout.errors import EngineAnswerError, SamplerError
+from tree_rollout.env_workers import EnvWorkers
+from tree_rollout.errors import SamplerError
 from tree_rollout.growth import Ground, TreeGrowth
-from tree_rollout.rollout import Rollout
+from tree_rollout.live_trees import LiveTrees
+from tree_rollout.remote_env import EnvHosts
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
+from tree_rollout.schedule import SCHEDULERS
+from tree_rollout.stopping import stopping_rule
 from tree_rollout.task import Task
+from tree_rollout.task_history import TaskHistory
+from tree_rollout.tree import TrajectoryTree
 
 
 class Sampler:
     """Grows one `TrajectoryTree` per task with the policy that the engine serves.
 
-    make_env: called as `make_env(env_id, **env_kwargs)`, for example `envs.make`.
-    template: how a conversation becomes token ids.
-    decode: the tokenizer's `decode`, from the ids of one sample to its text (transformers declares lists of texts as well).
-    Environments are kept from call to call; use the sampler in a `with` block, or call `close()`.
+    make_env: called as `make_env(env_id, **env_kwargs)`, for example `envs.make`; also from several threads at once.
+    agent: what the policy is shown, and what of its words is the action.
+    Environments, and trees that are paused, are kept from call to call; use the sampler in a `with` block, or call `close()`.
     """
 
     def __init__(
         self,
         engine: Engine,
         make_env: Callable[..., TextEnv],
-        template: TurnTemplate,
-        decode: Callable[[list[int]], str | list[str]],
+        agent: Agent,
         settings: SamplerSettings,
     ) -> None:
         self.engine = engine
         self.settings = settings
-        self._template = template
-        self._decode = decode
-        self._pool = EnvPool(make_env)
+        self._agent = agent
+        self._hosts = EnvHosts(make_env, settings.env_processes) if settings.env_processes else None
+        self._pool = EnvPool(self._hosts.make if self._hosts else make_env)
+        self._workers = EnvWorkers(settings.env_threads)
         self._rule = branching_rule(settings.branching, settings.branching_options)
+        self.allocation = allocation_rule(settings.allocation, settings.allocation_options)
+        """Kept from call to call, as some rules learn from what they see."""
+        self._stopping = [stopping_rule(name, options) for name, options in settings.stopping]
+        self._paused: list[TreeGrowth] = []
 
-    def sample(self, tasks: Sequence[Task], *, run_seed: int, iteration: int = 0) -> SamplerReport:
+    def sample(
+        self,
+        tasks: Sequence[Task],
+        *,
+        run_seed: int,
+        iteration: int = 0,
+        history: TaskHistory | None = None,
+        finish: int | None = None,
+    ) -> SamplerReport:
         """Grow a tree for each task, and return them in the order of the tasks.
 
         The seed of each sampled turn is (run_seed, iteration, task seed, rollout number in the tree, depth), and the branching rule's
-        generator comes from the first three: so a tree depends on its own task only. `token_budget` alone looks across trees.
+        generator comes from the first three: so a tree depends on its own task only. Budgets and allocation rules look across trees.
         A rollout whose environment fails is part of its tree and of `SamplerReport.failures`; faults of the engine, and those of an
         environment that the user can mend, are raised.
+
+        With `finish`, the call ends once that many trees are complete. The others are paused at the end of a turn and go on with the
+        next call, before its own tasks, under the weights that serve then; each turn names the version that sampled it (APRIL, CoPRIS).
+        `history` is what earlier iterations saw of the tasks, for allocation rules that use it.
         """
-        _check(tasks, run_seed, iteration)
         report = SamplerReport()
-        ground = Ground(self.engine, self._pool, self._template, self._decode, self.settings, self._rule, run_seed, iteration, report)
-        growths = [TreeGrowth(task, ground) for task in tasks]
-        started = time.perf_counter()
-        try:
-            for growth in growths:
-                growth.start()
-                growth.settle()
-            while turns := [(growth, rollout) for growth in growths for rollout in growth.waiting()]:
-                samples = self._generate(turns, report)
-                for (growth, rollout), sample in zip(turns, samples, strict=True):
-                    growth.take(rollout, sample)
-                for growth in growths:
-                    growth.settle()
-        finally:
-            for growth in growths:
-                growth.abandon()
-        report.trees = [growth.tree for growth in growths]
-        report.rest_s = time.perf_counter() - started - report.engine_s - report.env_s
+        grown = list(self._grow(tasks, run_seed, iteration, history, finish, report))
+        report.trees = [growth.tree for growth in sorted(grown, key=lambda growth: growth.place)]
         return report
 
-    def _generate(self, turns: Sequence[tuple[TreeGrowth, Rollout]], report: SamplerReport) -> list[Sample]:
-        """One sample for each rollout, counted; an engine that holds other tokens than the tree records is an error at once."""
-        requests = [growth.request(rollout) for growth, rollout in turns]
-        with report.timing("engine_s"):
-            samples = self.engine.generate(requests)
-        if len(samples) != len(requests):
-            raise EngineAnswerError(f"the engine answered {len(samples)} of {len(requests)} requests")
-        for (_, rollout), request, sample in zip(turns, requests, samples, strict=True):
-            count = len(sample.ids_T)
-            if not 1 <= count <= request.max_tokens or len(sample.logprobs_T) != count or len(sample.entropies_T) != count:
-                sizes = f"{count} tokens, {len(sample.logprobs_T)} log-probabilities and {len(sample.entropies_T)} entropies"
-                raise EngineAnswerError(f"the engine sampled {sizes} where 1 to {request.max_tokens} of each were asked for")
-            held, recorded = self.engine.length(request.handle), rollout.prompt_length + count
-            if held != recorded:
-                raise EngineAnswerError(f"the engine holds {held} tokens of a rollout that has {recorded}")
-        report.engine_calls += 1
-        report.prefilled_tokens += sum(len(request.ids_T) for request in requests)
-        report.sampled_tokens += sum(len(sample.ids_T) for sample in samples)
-        return samples
+    def stream(
+        self, tasks: Sequence[Task], *, run_seed: int, iteration: int = 0, history: TaskHistory | None = None, report: SamplerReport
+    ) -> Iterator[TrajectoryTree]:
+        """The same trees, each as soon as it is complete; what they cost is counted in `report`, which holds none of them.
+
+        Nothing is sampled while the caller is busy with a tree. So whoever writes them to a slow disk slows the sampler down, and with
+        `max_live` no more than a few trees are held at any time. Closing the generator drops the trees that are not complete.
+        """
+        return (growth.tree for growth in self._grow(tasks, run_seed, iteration, history, None, report))
+
+    def _grow(
+        self,
+        tasks: Sequence[Task],
+        run_seed: int,
+        iteration: int,
+        history: TaskHistory | None,
+        finish: int | None,
+        report: SamplerReport,
+    ) -> Iterator[TreeGrowth]:
+        """Complete trees, `finish` of them; the others are paused. An error or an early end drops what is not complete."""
+        _check(tasks, run_seed, iteration)
+        self._check_finish(finish, len(tasks))
+        trees = self._trees(tasks, run_seed, iteration, history, report)
+        scheduler = SCHEDULERS[self.settings.schedule](trees, self._workers)
+        left = len(tasks) + len(self._paused) if finish is None else finish
+        self._paused = []
+        busy_s = self._workers.busy_s
+        try:
+            while left > 0 and not trees.over:
+                with report.timing("wall_s"):
+                    scheduler.advance()
+                for growth in trees.take_done():
+                    left -= 1
+                    yield growth
+            with report.timing("wall_s"):
+                scheduler.pause()
+            self._paused = trees.unfinished()
+            report.paused_trees = len(self._paused)
+        finally:
+            report.env_busy_s += self._workers.busy_s - busy_s
+            if not self._paused:
+                self._abandon(trees.unfinished())
+
+    def _trees(self, tasks: Sequence[Task], run_seed: int, iteration: int, history: TaskHistory | None, report: SamplerReport) -> LiveTrees:
+        more = self.settings.forks > 0 or self.allocation.across
+        rules = (self.settings, self._rule, self._stopping)
+        ground = Ground(self.engine, self._pool, self._agent, *rules, run_seed, iteration, report, more)
+        for growth in self._paused:
+            growth.ground = replace(growth.ground, report=report)
+        return LiveTrees(tasks, self._paused, ground, self.allocation, history)
+
+    def _check_finish(self, finish: int | None, tasks: int) -> None:
+        if finish is None:
+            return
+        most = tasks + len(self._paused)
+        if isinstance(finish, bool) or not isinstance(finish, int) or not 1 <= finish <= most:
+            raise SamplerError(f"finish is {finish!r}; give how many trees to complete, from 1 to {most}, or None for all")
+        if self.allocation.across:
+            raise SamplerError(f"the allocation rule {self.settings.allocation!r} looks at all trees of a call, so none can be paused")
+
+    def _abandon(self, growths: Sequence[TreeGrowth]) -> None:
+        for growth in growths:
+            growth.abandon()
+        if self._workers.open:
+            # What is on its way is for nobody: its answers must not reach the next call.
+            self._workers.close()
+            self._workers = EnvWorkers(self.settings.env_threads)
 
     def close(self) -> None:
-        """Close the environments."""
+        """Drop paused trees, and close the environments."""
+        self._abandon(self._paused)
+        self._paused = []
+        self._workers.close()
         self._pool.close()
+        if self._hosts:
+            self._hosts.close()
 
     def __enter__(self) -> "Sampler":
         return self

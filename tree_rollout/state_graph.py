@@ -33,7 +33,8 @@ class StateNode(NamedTuple):
 class MergeReport:
     """How far the rollouts of some trees meet. A turn that several rollouts share is one turn, and sharing it is no merge.
 
-    Turns that lie in failed rollouts alone are not in the graph; only `failed_turns` counts them.
+    Turns that lie in rollouts that do not count alone (`StopReason.counts`: failed, or stopped without an outcome) are not in the graph;
+    only `failed_turns` counts them.
     """
 
     turns: int
@@ -77,7 +78,7 @@ class MergeReport:
             f"{self.turns} turns in {self.states} states: merged {self.merge_rate:.1%}, convergent {self.convergence_rate:.1%}, "
             f"self-merges {self.self_merges}, singleton states {self.singleton_share:.1%}"
         )
-        text += f", failed turns {self.failed_turns}" if self.failed_turns else ""
+        text += f", turns left out {self.failed_turns}" if self.failed_turns else ""
         return text if self.collisions is None else f"{text}, collisions {self.collisions}"
 
 
@@ -108,7 +109,7 @@ class StateGraph:
         return cls(trees, history, signed)
 
     def node(self, tree: int, turn: int) -> StateNode | None:
-        """The state before a turn; None for a turn that only failed rollouts contain."""
+        """The state before a turn; None for a turn that is left out (`sound_turns`)."""
         ends = self._nodes[tree][turn]
         return ends[0] if ends else None
 
@@ -152,19 +153,19 @@ def count_merges(trees: Sequence[TrajectoryTree]) -> MergeReport:
 
 
 def state_places(trees: Sequence[TrajectoryTree], signed: SignedTrees | None = None) -> list[list[StateNode | None]]:
-    """For each tree and turn the state before the turn, as in `StateGraph`; None for turns of failed rollouts alone."""
+    """For each tree and turn the state before the turn, as in `StateGraph`; None for turns that are left out."""
     return [
         [ends and ends[0] for ends in _locate(tree, 0, None if signed is None else signed[number])] for number, tree in enumerate(trees)
     ]
 
 
 def sound_turns(tree: TrajectoryTree) -> list[bool]:
-    """For each turn, whether a rollout that did not fail goes through it."""
+    """For each turn, whether a rollout that counts goes through it: one that neither failed nor was stopped without an outcome."""
     sound_N = [False] * len(tree.turns)
     for index in range(len(tree.turns) - 1, -1, -1):
         turn = tree.turns[index]
         if not tree.children(index):
-            sound_N[index] = turn.stop_reason is None or not turn.stop_reason.failed
+            sound_N[index] = turn.stop_reason is None or turn.stop_reason.counts
         if turn.parent >= 0 and sound_N[index]:
             sound_N[turn.parent] = True
     return sound_N
@@ -173,7 +174,7 @@ def sound_turns(tree: TrajectoryTree) -> list[bool]:
 def _locate(
     tree: TrajectoryTree, history: int, signed: Sequence[tuple[str, str] | None] | None = None
 ) -> Iterator[tuple[StateNode, StateNode] | None]:
-    """The states before and after each turn; None for turns of failed rollouts alone."""
+    """The states before and after each turn; None for turns that are left out."""
     task = task_key(tree)
     windows: list[tuple[str, ...]] = []
     """For each turn, the window of the state *after* it."""

@@ -15,6 +15,10 @@ class EnvContractError(RuntimeError):
     """The environment answered something that its contract rules out."""
 
 
+class RolloutDeadlineError(TimeoutError):
+    """The environment worked longer for one rollout than it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """An environment's answer to one action."""
@@ -31,22 +35,35 @@ class StepResult:
 
 def reset(env: TextEnv, seed: int) -> tuple[str, str]:
     """The first observation of the task and the signature of its initial state."""
-    observation, _ = env.reset(seed=seed)
+    answer: Any = call_within(lambda: env.reset(seed=seed), env.reset_deadline_s)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise EnvContractError("reset() must give two values: observation, info")
+    observation, _ = answer
     return _text(observation, "reset", "observation"), _text(env.state_signature(), "state_signature", "signature")
 
 
 def restore(env: TextEnv, snapshot: Any, state: str) -> None:
     """Bring the instance to the snapshot's state; a signature other than `state` is an error, never silently another state."""
-    env.restore(snapshot)
+    call_within(lambda: env.restore(snapshot), env.reset_deadline_s)
     restored = env.state_signature()
     if restored != state:
         raise EnvContractError(f"restore() gave the state {restored!r} instead of {state!r}")
 
 
-def step(env: TextEnv, action: str) -> StepResult:
-    """Step within `env.step_deadline_s`; raises `DeadlineExceededError`, `EnvContractError`, or what the environment raises."""
+def step(env: TextEnv, action: str, rollout_left_s: float | None = None) -> StepResult:
+    """Step within `env.step_deadline_s` and what is left of the rollout's time.
+
+    Raises `DeadlineExceededError`, `RolloutDeadlineError`, `EnvContractError`, or what the environment raises.
+    """
+    limits_s = [limit_s for limit_s in (env.step_deadline_s, rollout_left_s) if limit_s is not None]
+    if rollout_left_s == 0:
+        raise RolloutDeadlineError("the rollout's time in its environment was used up before this step")
     try:
-        answer: Any = call_within(lambda: env.step(action), env.step_deadline_s)
+        answer: Any = call_within(lambda: env.step(action), min(limits_s, default=None))
+    except DeadlineExceededError as fault:
+        if rollout_left_s == min(limits_s) != env.step_deadline_s:
+            raise RolloutDeadlineError("the rollout's time in its environment was used up during this step") from fault
+        raise
     except SystemExit as fault:
         raise EnvContractError(f"step() ended the program with sys.exit({fault.code!r}); raise another exception instead") from fault
     if not isinstance(answer, tuple) or len(answer) != 5:
@@ -69,6 +86,8 @@ def step(env: TextEnv, action: str) -> StepResult:
 
 def stop_reason_of(fault: Exception) -> StopReason:
     """The stop reason of a rollout whose environment raised `fault`."""
+    if isinstance(fault, RolloutDeadlineError):
+        return StopReason.ROLLOUT_TIMEOUT
     return StopReason.STEP_TIMEOUT if isinstance(fault, DeadlineExceededError) else StopReason.ENV_ERROR
 
 

@@ -21,8 +21,9 @@ MAX_BLOB_BYTES = 256 << 20
 """Bytes that one text or array may have; what is or claims to be larger is neither written nor unpacked."""
 TOKEN_DTYPES = {"ids": "<i4", "mask": "|b1", "logprobs": "<f4", "entropies": "<f4"}
 """Stored type of a turn's arrays; those of all turns that were appended together lie end to end in one blob."""
-ARRAY_DTYPES = {**TOKEN_DTYPES, "advantages": "<f8"}
-"""`advantages` has one number per turn."""
+NEW_SEGMENT = "new_segment"
+ARRAY_DTYPES = {**TOKEN_DTYPES, "advantages": "<f8", NEW_SEGMENT: "|b1"}
+"""`advantages` and `new_segment` have one value per turn; the latter is left out where it is false throughout."""
 TURN_COLUMNS = {
     "parent": "INTEGER",
     "observation": "BLOB",
@@ -165,7 +166,7 @@ def turn_row(turn: Turn, observation: bytes, action: bytes) -> Row:
     )
 
 
-def row_turn(row: Row, texts: Mapping[bytes, str], arrays: Mapping[str, npt.NDArray[Any]]) -> Turn:
+def row_turn(row: Row, texts: Mapping[bytes, str], arrays: Mapping[str, npt.NDArray[Any]], new_segment: bool) -> Turn:
     """The turn of a row; `arrays` are this turn's own."""
     value = dict(zip(TURN_COLUMNS, row, strict=True))
     origin = None
@@ -191,6 +192,7 @@ def row_turn(row: Row, texts: Mapping[bytes, str], arrays: Mapping[str, npt.NDAr
         next_state=value["next_state"],
         stop_reason=None if value["stop_reason"] is None else StopReason(value["stop_reason"]),
         origin=origin,
+        new_segment=new_segment,
     )
 
 

@@ -20,6 +20,7 @@ MAX_TREE_BYTES = 1 << 30
 _PAGE = 500
 """Digests per query."""
 _TURN_COLUMNS = ", ".join(codec.TURN_COLUMNS)
+_TURN_ARRAYS = {*codec.TOKEN_DTYPES, codec.NEW_SEGMENT}
 _OBSERVATION, _ACTION, _TOKENS = (list(codec.TURN_COLUMNS).index(name) for name in ("observation", "action", "tokens"))
 
 
@@ -58,6 +59,8 @@ def encode_segment(
         blobs[addresses[text]] = raw
     rows = [codec.turn_row(turn, addresses[turn.observation], addresses[turn.action]) for turn in turns]
     arrays = codec.encode_arrays(turns)
+    if any(turn.new_segment for turn in turns):
+        arrays[codec.NEW_SEGMENT] = np.array([turn.new_segment for turn in turns]).tobytes()
     if advantages_N is not None:
         arrays["advantages"] = np.asarray(advantages_N, codec.ARRAY_DTYPES["advantages"]).tobytes()
     array_rows = []
@@ -83,7 +86,7 @@ def read_segments(connection: sqlite3.Connection, tree_id: int) -> list[Segment]
 def decode_turns(connection: sqlite3.Connection, segments: Sequence[Segment]) -> Iterator[Turn]:
     """The turns of the segments; every digest is compared."""
     texts = {row[column] for segment in segments for row in segment.turn_rows for column in (_OBSERVATION, _ACTION)}
-    arrays = {row[-1] for segment in segments for row in segment.array_rows if row[0] in codec.TOKEN_DTYPES}
+    arrays = {row[-1] for segment in segments for row in segment.array_rows if row[0] in _TURN_ARRAYS}
     raws = read_blobs(connection, sorted(texts | arrays))
     text_of = {address: codec.decode_text(raws[address]) for address in texts}
     for segment in segments:
@@ -94,13 +97,17 @@ def _segment_turns(segment: Segment, text_of: Mapping[bytes, str], raws: Mapping
     arrays = {
         name: codec.decode_array(raws[address], name, dtype, length)
         for name, dtype, length, address in segment.array_rows
-        if name in codec.TOKEN_DTYPES
+        if name in _TURN_ARRAYS
     }
+    count = len(segment.turn_rows)
+    begins_N = arrays.pop(codec.NEW_SEGMENT, np.zeros(count, np.bool_))
+    if len(begins_N) != count:
+        raise TraceError(f"the turns from {segment.first} on are {count}, and {len(begins_N)} of them are said to begin a segment or not")
     ends = np.cumsum([row[_TOKENS] for row in segment.turn_rows], dtype=np.int64)
     if any(len(array) != (ends[-1] if len(ends) else 0) for array in arrays.values()):
         raise TraceError(f"the arrays of the turns from {segment.first} on do not have as many tokens as the turns")
-    for row, end in zip(segment.turn_rows, ends, strict=True):
-        yield codec.row_turn(row, text_of, {name: array[end - row[_TOKENS] : end] for name, array in arrays.items()})
+    for row, end, begins in zip(segment.turn_rows, ends, begins_N, strict=True):
+        yield codec.row_turn(row, text_of, {name: array[end - row[_TOKENS] : end] for name, array in arrays.items()}, bool(begins))
 
 
 def store_blobs(connection: sqlite3.Connection, blobs: Mapping[bytes, bytes]) -> None:

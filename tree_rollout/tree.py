@@ -59,8 +59,13 @@ class TrajectoryTree:
         return (self.path(leaf) for leaf in self.leaves())
 
     def ids(self, index: int) -> npt.NDArray[np.int32]:
-        """Everything the engine saw and produced along the path to `index`, in order."""
-        return np.concatenate([self.turns[i].ids_T for i in self.path(index)])
+        """The sequence that the engine held once turn `index` was sampled: what it saw and produced along the path, in order.
+
+        Where the path begins new segments, that is the last of them.
+        """
+        path = self.path(index)
+        start = max((place for place, turn in enumerate(path) if self.turns[turn].new_segment), default=0)
+        return np.concatenate([self.turns[turn].ids_T for turn in path[start:]])
 
     def path_weights(self) -> npt.NDArray[np.float64]:
         """Weight of each turn, shape (N,): 1 for a root, else the parent's divided by the number of its continuations.

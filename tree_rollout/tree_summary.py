@@ -23,11 +23,11 @@ class TreeSummary:
     turns: int
     rollouts: int
     failed: int
-    """Rollouts that say nothing about the policy (`StopReason.failed`)."""
+    """Rollouts that do not count (`StopReason.counts`): they failed, or were stopped without an outcome."""
     successes: int
-    """Rollouts whose last turn solved the task."""
+    """Rollouts that count and whose last turn solved the task."""
     failed_turns: int
-    """Turns that only failed rollouts contain."""
+    """Turns that no rollout that counts contains."""
     states: int
     """Different states in which a turn was taken."""
     merged_turns: int
@@ -44,7 +44,7 @@ class TreeSummary:
     def of(cls, tree: TrajectoryTree, iteration: int, position: int) -> "TreeSummary":
         """The summary of a tree that has no id yet."""
         leaves = [tree.turns[leaf] for leaf in tree.leaves()]
-        failed = sum(turn.stop_reason is not None and turn.stop_reason.failed for turn in leaves)
+        counted = [turn for turn in leaves if turn.stop_reason is None or turn.stop_reason.counts]
         merges = count_merges([tree])
         return cls(
             id=0,
@@ -55,8 +55,8 @@ class TreeSummary:
             env_kwargs=tree.env_kwargs,
             turns=len(tree.turns),
             rollouts=len(leaves),
-            failed=failed,
-            successes=sum(turn.success for turn in leaves),
+            failed=len(leaves) - len(counted),
+            successes=sum(turn.success for turn in counted),
             failed_turns=merges.failed_turns,
             states=merges.states,
             merged_turns=merges.merged_turns,
@@ -66,13 +66,13 @@ class TreeSummary:
 
     @property
     def success_share(self) -> float | None:
-        """Solved rollouts per rollout that did not fail; None where all failed."""
+        """Solved rollouts per rollout that counts; None where none does."""
         counted = self.rollouts - self.failed
         return self.successes / counted if counted else None
 
     @property
     def merge_rate(self) -> float:
-        """Merged turns per turn, not counting turns that only failed rollouts contain; 0 where there are none."""
+        """Merged turns per turn, those left out that no counted rollout contains; 0 where there are none."""
         counted = self.turns - self.failed_turns
         return self.merged_turns / counted if counted else 0.0
 

@@ -1,4 +1,7 @@
-"""A turn holds only its own delta: the tokens of the new observation, then the tokens that the policy sampled for its action."""
+"""A turn holds only its own delta: the tokens of the new observation, then the tokens that the policy sampled for its action.
+
+Where the conversation was begun anew before it, the delta is all that the new sequence holds.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -62,6 +65,9 @@ class Turn:
     stop_reason: StopReason | None = None
     """Set on the last turn of a rollout, None elsewhere."""
     origin: Origin | None = None
+    new_segment: bool = False
+    """True where the engine's sequence was left before this turn and another one begun (a memory dropped turns, or the chat template
+    rewrote them): `ids_T` then holds the whole sequence so far, and earlier turns carried over into it are not masked as sampled."""
     snapshot: Any = field(default=None, repr=False, compare=False)
     """State of the environment *before* this turn, for `env.restore`; None once released (never stored in a trace)."""
 

@@ -1,6 +1,7 @@
 """Tiny models with sharp attention, and the slow truth about what an engine should have reported."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,8 @@ from agents.engine import Sample, SampleRequest
 VOCAB = 40
 STOP = 0
 MAX_LENGTH = 160
+POSITION_BYTES = 2 * 2 * 2 * 8 * 4
+"""Keys and values of a tiny model: 2 layers, 2 heads of 8 float32 numbers."""
 
 _KINDS = {
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
@@ -55,9 +58,9 @@ def truth(model: PreTrainedModel, ids_T: np.ndarray, temperature: float = 1.0) -
 
 
 def request(
-    handle: int, ids: Sequence[int], *, seed: tuple[int, ...] = (0,), max_tokens: int = 6, temperature: float = 1.0
+    handle: int, ids: Sequence[int], *, seed: tuple[int, ...] = (0,), max_tokens: int = 6, temperature: float = 1.0, **options: Any
 ) -> SampleRequest:
-    return SampleRequest(handle, np.array(ids, dtype=np.int32), seed, max_tokens, temperature)
+    return SampleRequest(handle, np.array(ids, dtype=np.int32), seed, max_tokens, temperature, **options)
 
 
 def assert_true(model: PreTrainedModel, ids_T: np.ndarray, sample: Sample, *, temperature: float = 1.0) -> None:

@@ -64,13 +64,24 @@ def test_a_delta_that_does_not_fit_changes_nothing(engine: TransformersEngine) -
         ({"ids": [1], "max_tokens": 0}, "max_tokens 0"),
         ({"ids": [1], "temperature": -0.5}, "temperature -0.5"),
         ({"ids": [1], "temperature": float("nan")}, "temperature nan"),
+        ({"ids": [1], "temperature": float("inf")}, "temperature inf"),
+        ({"ids": [1], "top_p": 0.0}, r"top_p 0\.0 must be above 0"),
+        ({"ids": [1], "top_p": 1.5}, r"top_p 1\.5"),
+        ({"ids": [1], "top_p": float("nan")}, "top_p nan"),
+        ({"ids": [1], "top_k": -1}, "top_k -1 must be at least 0"),
+        ({"ids": [1], "seed": (1, -2)}, r"seed \(1, -2\) holds a negative"),
+        ({"ids": [1], "stop_texts": ("a", "")}, "a stop text is empty"),
+        ({"ids": [1], "stop_texts": "stop"}, r"write \('stop',\)"),
+        ({"ids": [1], "stop_texts": ("a\ufffd",)}, r"holds U\+FFFD"),
     ],
 )
-def test_bad_requests_are_refused(engine: TransformersEngine, change: dict, message: str) -> None:
+def test_bad_requests_are_refused(model, change: dict, message: str) -> None:
+    engine = TransformersEngine(model, [STOP], max_length=12, rows=2, decode=lambda ids: "a" * len(ids))
     handle = engine.start()
-    with pytest.raises(EngineError, match=message):
-        engine.generate([request(handle, **change)])
-    assert engine.length(handle) == 0
+    for call in (lambda one: engine.generate([one]), engine.submit):
+        with pytest.raises(EngineError, match=message):
+            call(request(handle, **change))
+    assert engine.length(handle) == engine.pending == 0
 
 
 def test_one_sequence_cannot_take_two_turns_at_once(engine: TransformersEngine) -> None:
@@ -123,6 +134,7 @@ def test_weights_that_are_not_numbers_stop_the_run_and_poison_nothing() -> None:
         ({}, {"rows": 0}, "rows 0"),
         ({}, {"stop_ids": []}, "stop_ids"),
         ({}, {"stop_ids": [VOCAB]}, "stop_ids"),
+        ({}, {"share_from_bytes": -1}, "share_from_bytes"),
         ({"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 0}, {}, "16 tokens back"),
     ],
 )

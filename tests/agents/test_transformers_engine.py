@@ -190,7 +190,7 @@ def test_released_rows_are_used_again_and_leave_nothing_behind() -> None:
         assert_true(model, engine.ids(short), samples[1])
         engine.release(short if turn % 2 else long)
         engine.release(long if turn % 2 else short)
-    assert engine._cache.rows == 2 and engine._cache.free_rows == 2
+    assert engine.cache.rows == 2 and engine.cache.free_rows == 2
 
 
 def test_a_new_version_drops_what_old_weights_computed() -> None:
@@ -238,3 +238,53 @@ def test_the_model_is_left_as_it_was() -> None:
 def test_no_requests_no_samples() -> None:
     engine = TransformersEngine(tiny_model(), [STOP], max_length=MAX_LENGTH, rows=1)
     assert engine.generate([]) == []
+
+
+def test_truncated_turns_report_both_log_probabilities() -> None:
+    model = tiny_model()
+    engine = TransformersEngine(model, [STOP], max_length=MAX_LENGTH, rows=4)
+    changes = [{"top_k": 3}, {"top_p": 0.5}, {"temperature": 0.7, "top_k": 5, "top_p": 0.8}, {"temperature": 1.5}]
+    made = [request(engine.start(), [4, 5, 6], seed=(3,), max_tokens=25, **change) for change in changes]
+    for one, sample in zip(made, engine.generate(made), strict=True):
+        ids_T, count = engine.ids(one.handle), len(sample.ids_T)
+        _, entropies_T = truth(model, ids_T, one.temperature)
+        np.testing.assert_allclose(sample.entropies_T, entropies_T[-count:], atol=1e-5, rtol=1e-5)
+        assert sample.raw_logprobs_T is not None
+        np.testing.assert_allclose(sample.raw_logprobs_T, truth(model, ids_T)[0][-count:], atol=1e-5, rtol=1e-5)
+        warm_T = truth(model, ids_T, one.temperature)[0][-count:]
+        if one.top_k or one.top_p < 1:
+            assert (sample.logprobs_T >= warm_T - 1e-5).all() and (sample.logprobs_T > warm_T + 0.01).any()
+        else:
+            np.testing.assert_allclose(sample.logprobs_T, warm_T, atol=1e-5, rtol=1e-5)
+
+
+def test_nothing_is_reported_twice() -> None:
+    engine = TransformersEngine(tiny_model(), [STOP], max_length=MAX_LENGTH, rows=4)
+    for change in ({}, {"temperature": 0.0}, {"temperature": 0.0, "top_k": 2}):
+        (sample,) = engine.generate([request(engine.start(), [4], **change)])
+        assert sample.raw_logprobs_T is None
+
+
+@pytest.mark.parametrize("share_from_bytes", [0, 1 << 30])
+def test_a_model_in_bfloat16_agrees_with_its_own_plain_forward_pass(share_from_bytes: int) -> None:
+    """A logit of 4 to 8 is a multiple of 1/32 in bfloat16, so one that rounds otherwise moves a figure by 3e-2; at most two do."""
+    model = tiny_model(initializer_range=0.1).to(torch.bfloat16)
+    engine = TransformersEngine(model, [STOP], max_length=MAX_LENGTH, rows=2, share_from_bytes=share_from_bytes)
+    assert engine.cache.trunks.dtype == torch.bfloat16
+    root = engine.start()
+    engine.generate([request(root, range(1, 30), max_tokens=8)])
+    handles = [engine.fork(root, 20 + index) for index in range(6)]
+    for index, handle in enumerate(handles):
+        engine.submit(request(handle, range(1, 3 + 4 * index), seed=(index,), max_tokens=20))
+    ended = {}
+    while engine.pending:
+        ended.update(engine.step())
+    errors = []
+    for handle in handles:
+        logprobs_T, entropies_T = truth(model, engine.ids(handle))
+        count = len(ended[handle].ids_T)
+        assert np.isfinite(ended[handle].entropies_T).all() and (ended[handle].entropies_T >= 0).all()
+        for ours_T, plain_T in ((ended[handle].logprobs_T, logprobs_T), (ended[handle].entropies_T, entropies_T)):
+            np.testing.assert_allclose(ours_T, plain_T[-count:], atol=6e-2)
+            errors.append(np.abs(ours_T - plain_T[-count:]).mean())
+    assert np.mean(errors) < 1e-2

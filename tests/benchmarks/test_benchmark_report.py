@@ -88,10 +88,19 @@ def test_a_row_that_json_cannot_hold_leaves_the_old_file(tmp_path):
     assert out.read_text() == before and list(tmp_path.iterdir()) == [out]
 
 
-def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_measured(tmp_path, capsys):
+@pytest.mark.parametrize("out", [".", "rows.json/more.json", "x" * 300, "/dev/null"])
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_measured(tmp_path, out, capsys):
+    (tmp_path / "rows.json").touch()
     with pytest.raises(SystemExit) as caught:
-        arguments("text", ["--out", str(tmp_path)])
+        arguments("text", ["--out", str(tmp_path / out)])
     assert caught.value.code == 2 and "cannot write" in capsys.readouterr().err
+
+
+def test_asking_for_a_file_makes_and_changes_nothing(tmp_path):
+    old, new = tmp_path / "old.json", tmp_path / "deep" / "new.json"
+    old.write_text("as it was")
+    assert [arguments("text", ["--out", str(out)]).out for out in (old, new)] == [old, new]
+    assert old.read_text() == "as it was" and list(tmp_path.iterdir()) == [old]
 
 
 def test_an_unknown_option_is_an_error(capsys):

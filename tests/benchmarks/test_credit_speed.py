@@ -71,6 +71,16 @@ def test_every_method_has_its_rows(tiny, run, tmp_path, capsys):
     assert gc.get_freeze_count() == 0
 
 
+def test_an_interrupt_is_one_line_and_leaves_no_file(tiny, tmp_path, monkeypatch, capsys):
+    def interrupt(tasks, name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(credit_speed, "estimate_batch", interrupt)
+    assert main(["--quick", "--out", str(tmp_path / "deep" / "speed.json")]) == 130
+    assert capsys.readouterr().err == "interrupted; nothing was written\n"
+    assert not list(tmp_path.iterdir()) and gc.get_freeze_count() == 0
+
+
 def test_a_method_below_the_goal_is_named():
     rates = {(shape, name): 2e6 for shape in (*SHAPES, "long") for name in methods()}
     rates["cyclic", "salt"] = rates["trees", "salt"] = 9e5

@@ -16,7 +16,7 @@ def test_codes_are_ranks(span):
     np.testing.assert_array_equal(stable_order(codes_X), np.argsort(codes_X, kind="stable"))
 
 
-@pytest.mark.parametrize("spans", [(3, 4), (200, 200), (5000, 10**6), (2, 3, 5)])
+@pytest.mark.parametrize("spans", [(3, 4), (200, 200), (5000, 10**6), (2, 3, 5), (2**21, 2**31, 2**25)])
 def test_codes_of_several_columns_are_equal_where_all_columns_are(spans):
     rng = np.random.default_rng(len(spans))
     columns = [rng.integers(span, size=200) % 7 * (span // 7 + 1) for span in spans]

@@ -9,12 +9,12 @@ from limited_trees import Rollouts, limited_tree, slow_graph, slow_nodes
 from random_trees import random_tree
 
 from credit import Batch, Turn
-from credit.timed_graph import TimedGraph
+from credit.timed_graph import TimedGraph, meetings
 
 
 def read(*tasks: Rollouts) -> tuple[Batch, TimedGraph]:
     batch = Batch.read(tasks, needs=["truncated"])
-    return batch, TimedGraph.of(batch, batch.reward_O[batch.nodes.first_N])
+    return batch, TimedGraph.of(batch, batch.reward_O[batch.nodes.first_N], meetings(batch))
 
 
 def place(batch: Batch, graph: TimedGraph, at: int, task: int):
@@ -46,8 +46,9 @@ def check(*tasks: Rollouts) -> None:
         task = int(graph.task_X[source])
         key = (task, *place(batch, graph, source, task)[1:])
         target = place(batch, graph, graph.target_E[edge], task)
-        assert graph.edge_start_X[source] <= edge < graph.edge_start_X[source + 1]
-        found.setdefault(key, []).append((target, graph.count_E[edge], round(graph.reward_E[edge], 9)))
+        kind = graph.kind_E[edge]
+        assert graph.taken.state_D[kind] == graph.state_X[source]
+        found.setdefault(key, []).append((target, graph.taken.count_D[kind], round(graph.taken.reward_D[kind], 9)))
     rewards = [{t.node: t.reward for rollout in rollouts for t in rollout} for rollouts in tasks]
     expected = {
         (task, *timed): [(to, len(own), round(sum(rewards[task][n] for n in own) / len(own), 9)) for own, to in edges.values()]
@@ -55,10 +56,9 @@ def check(*tasks: Rollouts) -> None:
         for timed, edges in graph_of.edges.items()
     }
     assert {key: sorted(own, key=repr) for key, own in found.items()} == {key: sorted(own, key=repr) for key, own in expected.items()}
-    for x in range(inner):
-        edges = slice(graph.edge_start_X[x], graph.edge_start_X[x + 1])
-        assert graph.visits_X[x] == graph.count_E[edges].sum()
-    assert graph.edge_start_X[-1] == len(graph.source_E) and (np.diff(graph.source_E) >= 0).all()
+    counts_X = np.bincount(graph.source_E, graph.taken.count_D[graph.kind_E])
+    np.testing.assert_array_equal(counts_X, graph.taken.visits_S[graph.state_X])
+    assert len(counts_X) == inner and (np.diff(graph.source_E) >= 0).all()
 
 
 def edges_at(slow, batch, graph, edge):
@@ -81,25 +81,27 @@ def test_trees_cut_off_anywhere_have_no_limit_unless_it_is_the_last_turn():
         check(random_tree(seed), random_tree(seed + 50, roots=2, depth=3))
 
 
-def test_pairs_are_timed_states_with_an_action():
+def test_the_transitions_of_a_state_and_action_stand_together():
     batch, graph = read(limited_tree(1), limited_tree(2))
-    action_E = np.full(len(graph.source_E), -1)
-    action_E[graph.edge_N] = batch.action_O[batch.nodes.first_N]
-    taken = action_E >= 0
-    keys = list(zip(graph.source_E[taken].tolist(), action_E[taken].tolist(), strict=True))
-    codes = graph.pair_E[taken].tolist()
-    assert len(set(keys)) == len(set(codes)) == len(set(zip(keys, codes, strict=True)))
-    assert set(graph.pair_E.tolist()) == set(range(int(graph.pair_E.max()) + 1))
+    taken, first_N = graph.taken, batch.nodes.first_N
+    np.testing.assert_array_equal(taken.state_D[taken.of_N], batch.state_O[first_N])
+    action_D = np.full(len(taken.state_D), -1)
+    action_D[taken.of_N] = batch.action_O[first_N]
+    keys = list(zip(taken.state_D.tolist(), action_D.tolist(), strict=True))
+    assert keys == sorted(keys) and len(keys) > len(set(keys)) > 2
+    assert taken.first_D.tolist() == [place == keys.index(key) for place, key in enumerate(keys)]
+    np.testing.assert_array_equal(np.bincount(taken.state_D, minlength=len(batch.states)), taken.kinds_S)
 
 
 def test_levels_stand_latest_first_and_cover_all():
     _, graph = read(limited_tree(3), limited_tree(4, limit=3))
-    turns = [set(graph.turn_X[first:last].tolist()) for first, last in graph.levels]
+    turns = [set(graph.turn_X[here].tolist()) for here, _ in graph.levels]
     assert [len(turn) for turn in turns] == [1] * len(graph.levels)
     assert [turn.pop() for turn in turns] == list(range(graph.turns - 1, -1, -1))
-    assert [first for first, _ in graph.levels] == [0, *(last for _, last in graph.levels[:-1])] and graph.levels[-1][1] == len(
-        graph.turn_X
-    )
+    places = np.concatenate([np.arange(len(graph.state_X))[here] for here, _ in graph.levels])
+    edges = np.concatenate([np.arange(len(graph.source_E))[edges] for _, edges in graph.levels])
+    assert places.tolist() == list(range(len(graph.state_X))) and edges.tolist() == list(range(len(graph.source_E)))
+    assert all(set(graph.source_E[edges]) == set(places[here]) for here, edges in graph.levels)
     # A target that is no rim place and no earlier turn stands before its source.
     inner = graph.target_E < len(graph.state_X)
     later = graph.turn_X[graph.target_E[inner]] > graph.turn_X[graph.source_E[inner]]
@@ -119,11 +121,9 @@ def targets(*rollouts: list[Turn]) -> dict:
     for n, first in enumerate(batch.nodes.first_N):
         state, after = batch.states[batch.state_O[first]], batch.states[batch.next_state_O[first]]
         end = batch.nodes.children_N[n] == 0 and not batch.extra["truncated"][first]
-        kind = graph.edge_N[n] - graph.edge_start_X[graph.at_N[n]]
-        for x in np.flatnonzero(graph.state_X == batch.state_O[first]):
-            found[state, int(graph.turn_X[x]), None if end else after] = place(
-                batch, graph, graph.target_E[graph.edge_start_X[x] + kind], 0
-            )
+        for edge in np.flatnonzero(graph.kind_E == graph.taken.of_N[n]):
+            timed = (state, int(graph.turn_X[graph.source_E[edge]]), None if end else after)
+            found[timed] = place(batch, graph, graph.target_E[edge], 0)
     return found
 
 
@@ -192,8 +192,8 @@ def test_a_state_met_at_very_many_turns_gets_few_timed_edges():
     batch, graph = read(hub(2000, 100))
     at_hub = graph.state_X == batch.states.index("hub")
     kinds, visits = 100, 1000
-    assert int((graph.visits_X[at_hub]).max()) == visits and at_hub.sum() == 8 * visits // kinds
-    assert np.diff(graph.edge_start_X)[at_hub].sum() == 8 * visits
+    assert graph.taken.visits_S[batch.states.index("hub")] == visits and at_hub.sum() == 8 * visits // kinds
+    assert at_hub[graph.source_E].sum() == 8 * visits
     # Evenly chosen, each in the name of its latest turn: every node is at most one gap earlier than its timed state.
     assert np.unique(np.diff(np.sort(graph.turn_X[at_hub]))).tolist() in ([24, 26], [26, 24], [24], [26], [25])
     turn_N = batch.position_O[batch.nodes.first_N]

@@ -10,6 +10,7 @@ from random_trees import random_tree
 
 from credit import Batch, Turn
 from credit.isotonic import falling
+from credit.timed_graph import meetings
 from credit.variance_profile import VarianceProfile, _pasts, variance_profile
 
 
@@ -21,7 +22,7 @@ def profile(tasks: list[Rollouts], pools=None, gamma=1.0, prior_pairs=4.0, trust
 def of_batch(batch: Batch, pool_T, gamma=1.0, prior_pairs=4.0, trust=0.5) -> VarianceProfile:
     return_O = batch.returns(gamma)
     return_N = batch.per_node(return_O)[batch.nodes.first_N]
-    return variance_profile(batch, return_O, return_N, gamma, pool_T, prior_pairs, trust)
+    return variance_profile(batch, meetings(batch), return_O, return_N, gamma, pool_T, prior_pairs, trust)
 
 
 # --- By hand
@@ -236,7 +237,7 @@ def test_equal_pasts_are_found_exactly():
         small = [[Turn(a, int(rng.integers(3)), b, 0.0) for a, b in pairwise(walk)][: 2 + seed % 2] for walk in walks]
         for tasks in ([small], [small, small], [random_tree(seed), limited_tree(seed)]):
             batch = Batch.read(tasks)
-            codes, pasts = _pasts(batch).tolist(), slow_pasts(batch)
+            codes, pasts = _pasts(batch, np.arange(len(batch.reward_O))).tolist(), slow_pasts(batch)
             assert len(set(codes)) == len(set(pasts)) == len(set(zip(codes, pasts, strict=True)))
 
 

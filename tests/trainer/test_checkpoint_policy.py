@@ -53,7 +53,8 @@ def test_turns_without_tokens_are_encoded_as_a_rollout_would_hold_them(finished:
     ids_T = np.array([*Context(template).observe(observation), *template.encode_observation("go"), template.stop_id], np.int32)
     empty, zeros = np.zeros(0, np.float32), np.zeros(len(ids_T), np.float32)
     textual = Turn(-1, observation, "go", ids_T[:0], empty > 0, empty, empty, 0, 0, False, False, True, "", "")
-    recorded = Turn(-1, observation, "go", ids_T, zeros > 0, zeros, zeros, 0, 0, False, False, True, "", "")
+    sampled_T = np.arange(len(ids_T)) >= len(Context(template).observe(observation))
+    recorded = Turn(-1, observation, "go", ids_T, sampled_T, zeros, zeros, 0, 0, False, False, True, "", "")
     answers = [policy.act(env, "You have box 2.", [turn], np.random.default_rng(1)) for turn in (textual, recorded)]
     assert answers[0] is not None
     assert answers[1] is not None

@@ -7,6 +7,7 @@ import words_world
 from words_world import WordsEnv
 
 import envs
+from agents.agent import Agent
 from agents.context import TurnTemplate
 from agents.scripted_engine import ScriptedEngine
 from agents.tokenizer import train_tokenizer
@@ -79,7 +80,7 @@ def test_weights_of_tokens() -> None:
     tokenizer = words_tokenizer()
     template = TurnTemplate.from_tokenizer(tokenizer)
     turns = [DemonstratedTurn("You have box 1.", "go", True), DemonstratedTurn("You have box 3.", "take", False)]
-    given = DemonstrationEncoder(tokenizer, 0.25).encode(turns)
+    given = DemonstrationEncoder(Agent.of(tokenizer), 0.25).encode(turns)[0]
     acts = [len(template.encode_observation(turn.action)) + 1 for turn in turns]
     expected: list[float] = []
     for place, (turn, count) in enumerate(zip(turns, acts, strict=True)):
@@ -98,11 +99,12 @@ def test_ids_are_what_a_rollout_with_the_same_texts_holds() -> None:
     scripts = {turn: template.encode_observation(demonstrated.action).tolist() for turn, demonstrated in enumerate(turns)}
     engine = ScriptedEngine(lambda ids, seed: [*scripts[seed[-1]], template.stop_id], template.stop_ids, max_length=200)
     settings = SamplerSettings.plain(max_turns=3, max_new_tokens=20)
-    with Sampler(engine, envs.make, template, lambda ids: tokenizer.decode(ids), settings) as sampler:
+    with Sampler(engine, envs.make, Agent.of(tokenizer), settings) as sampler:
         (tree,) = sampler.sample([Task(words_world.ENV, seed, {"split": "train"})], run_seed=0).trees
     assert [turn.action for turn in tree.turns] == [turn.action for turn in turns]
-    np.testing.assert_array_equal(DemonstrationEncoder(tokenizer, 0.5).encode(turns).ids_T, tree.ids(len(tree.turns) - 1))
-    acted_T = DemonstrationEncoder(tokenizer, 0.0).encode([DemonstratedTurn(t.observation, t.action, True) for t in turns]).weights_T > 0
+    np.testing.assert_array_equal(DemonstrationEncoder(Agent.of(tokenizer), 0.5).encode(turns)[0].ids_T, tree.ids(len(tree.turns) - 1))
+    imitated = [DemonstratedTurn(turn.observation, turn.action, True) for turn in turns]
+    acted_T = DemonstrationEncoder(Agent.of(tokenizer), 0.0).encode(imitated)[0].weights_T > 0
     np.testing.assert_array_equal(acted_T, np.concatenate([turn.mask_T for turn in tree.turns]))
 
 

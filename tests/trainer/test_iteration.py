@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,14 +9,16 @@ import pytest
 from credit_trees import add, forked_tree, leaf_of
 from words_world import config_of
 
+from trainer.config import Config
 from trainer.errors import TooManyFailuresError
-from trainer.iteration import Trainer, iteration_tasks
+from trainer.iteration import Trainer
 from trainer.learn_report import LearnReport
 from trainer.learner import Learner
 from trainer.loss import LossStats
 from trainer.mini_batch import Share
 from trainer.run_state import RunState
 from trainer.shard_pool import ShardPool
+from trainer.task_source import TaskMemory, TaskSource
 from tree_rollout.sampler_report import RolloutFailure, SamplerReport
 from tree_rollout.stop_reason import StopReason
 from tree_rollout.task import Task
@@ -29,13 +32,17 @@ class ScriptedPool:
     def __init__(self, make: Any, broken: int = 0) -> None:
         self.make, self.broken = make, broken
         self.sampled: list[list[Task]] = []
+        self.memories: list[TaskMemory] = []
+        self.rounds: list[bool] = []
         self.learned: list[Share] = []
 
     def call(self, method: str, arguments_S: Sequence[tuple[Any, ...]]) -> list[Any]:
         return [getattr(self, method)(*arguments) for arguments in arguments_S]
 
-    def sample(self, tasks: Sequence[Task], iteration: int, version: int) -> SamplerReport:
+    def sample(self, tasks: Sequence[Task], iteration: int, version: int, memory: TaskMemory, more: bool) -> SamplerReport:
         self.sampled.append(list(tasks))
+        self.memories.append(memory)
+        self.rounds.append(more)
         trees = [self.make(task) for task in tasks]
         reasons = Counter(turn.stop_reason for tree in trees for turn in tree.turns if turn.stop_reason)
         failures = [RolloutFailure(task, 2, 1, StopReason.ENV_ERROR, "out of words") for task in tasks[: self.broken]]
@@ -61,9 +68,13 @@ class ScriptedLearner:
         return 1.0
 
 
+def iteration_tasks(config: Config, number: int) -> list[Task]:
+    return TaskSource(config, RunState()).draw(number, config.rollout.tasks)
+
+
 def named(task: Task) -> TrajectoryTree:
     tree = forked_tree()
-    tree.seed = task.seed
+    tree.env_id, tree.seed, tree.env_kwargs = task.env_id, task.seed, dict(task.env_kwargs)
     return tree
 
 
@@ -156,3 +167,89 @@ def test_what_failed_before_the_policy_was_asked_is_no_action_of_it(tmp_path: Pa
     assert (record["turns"], record["entropy"], record["invalid_share"], record["merge_rate"]) == (0, 0.0, 0.0, 0.0)
     assert learner.scales == [0.0, 0.0]
     assert all(np.isfinite(value) for value in record.values() if isinstance(value, float))
+
+
+# ---------------------------------------------------------------- which trees are learned from
+
+
+def unanimous(task: Task, won: bool) -> TrajectoryTree:
+    tree = TrajectoryTree("tests", task.seed, dict(task.env_kwargs))
+    for action in "ab":
+        add(tree, -1, "S", action, "A", **{**leaf_of(), "reward": float(won), "success": won})
+    return tree
+
+
+def some(task: Task) -> TrajectoryTree:
+    """One task in three ends differently in its rollouts."""
+    return named(task) if task.seed % 3 == 0 else unanimous(task, won=task.seed % 3 == 1)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_trees_that_end_alike_are_replaced_and_recorded_all_the_same(tmp_path: Path, shards: int) -> None:
+    pool = ScriptedPool(some)
+    changes = {"rollout__tasks": 6, "run__shards": shards, "optimizer__mini_batches": 1, "rollout__dynamic_sampling__most": 20.0}
+    record, _, _, recorded = advanced(tmp_path, pool, **changes)
+    tasks = [task.seed for task in iteration_tasks(config_of(tmp_path, {"rollout.tasks": len(recorded)}), 1)]
+    assert recorded == tasks and len(recorded) == record["trees"] == record["drawn_trees"] > 6
+    assert pool.rounds[:shards] == [False] * shards and set(pool.rounds[shards:]) == {True}
+    held = [[task.seed for part in pool.sampled[shard::shards] for task in part] for shard in range(shards)]
+    learned = [held[shard][place] for shard, share in enumerate(pool.learned) for place in share.trees]
+    assert len(learned) == 6 and all(seed % 3 == 0 for seed in learned)
+    assert set(learned) == set([seed for seed in recorded if seed % 3 == 0][:6])
+    drops = Counter(seed % 3 for seed in recorded)
+    assert (record["kept_trees"], record["dropped_solved"], record["dropped_unsolved"]) == (drops[0], drops[1], drops[2])
+    assert record["refill_cap_reached"] == 0
+
+
+@pytest.mark.parametrize("fill_up", [False, True])
+def test_where_the_cap_is_reached_the_run_goes_on_with_what_there_is(tmp_path: Path, fill_up: bool) -> None:
+    pool = ScriptedPool(lambda task: unanimous(task, won=False))
+    changes = {"rollout__tasks": 4, "optimizer__mini_batches": 2, "rollout__dynamic_sampling__most": 2.0}
+    record, learner, state, recorded = advanced(tmp_path, pool, **changes, rollout__dynamic_sampling__fill_up=fill_up)
+    assert len(recorded) == 8 and record["refill_cap_reached"] == 1 and state.iteration == 1
+    assert learner.scales == [0.0, 0.0] and not any(share.trees for share in pool.learned)
+    assert record["unanimous_trees"] == (4 if fill_up else 0)
+
+
+def test_without_dynamic_sampling_every_tree_is_learned_from_and_none_replaced(tmp_path: Path) -> None:
+    pool = ScriptedPool(some)
+    record, _, _, recorded = advanced(tmp_path, pool, rollout__tasks=9)
+    assert len(recorded) == 9 and "drawn_trees" not in record and pool.rounds == [False] * len(pool.rounds)
+
+
+# ---------------------------------------------------------------- a pool of tasks
+
+
+def test_a_pool_is_drawn_from_again_and_again_and_its_tasks_are_remembered(tmp_path: Path) -> None:
+    config = config_of(tmp_path, {"rollout.tasks": 4, "rollout.task_pool": 6, "rollout.task_choice.rule": "gates"})
+    pool, state = ScriptedPool(named), RunState()
+    with Trace.create(tmp_path / "trace.sqlite", {}) as trace:
+        trainer = Trainer(config, cast(ShardPool, pool), cast(Learner, ScriptedLearner()), trace, state)
+        for _ in range(4):
+            trainer.advance()
+    seeds = [task.seed for part in pool.sampled for task in part]
+    assert len(seeds) == 16 and len(set(seeds)) <= 6
+    assert {json.loads(key)[2] for key in state.history.records} == set(seeds)
+    known = [set(memory.history.records) for memory in pool.memories]
+    assert not known[0] and any(known[-1])
+    again = RunState.of_json(json.loads(json.dumps(state.as_json())))
+    assert again.history == state.history and again == state
+    assert TaskSource(config, again).draw(5, 4) == TaskSource(config, state).draw(5, 4)
+
+
+def test_a_run_without_a_pool_remembers_nothing(tmp_path: Path) -> None:
+    _, _, state, _ = advanced(tmp_path, ScriptedPool(named))
+    assert not state.history.records and state.predictor is None
+
+
+def test_what_the_allocation_rule_learned_is_kept_and_handed_to_every_shard(tmp_path: Path) -> None:
+    changes = {"rollout.roots": 4, "rollout.forks": 2, "rollout.branching.rule": "none", "rollout.allocation.rule": "trace"}
+    config = config_of(tmp_path, changes)
+    pool, state = ScriptedPool(named), RunState()
+    with Trace.create(tmp_path / "trace.sqlite", {}) as trace:
+        trainer = Trainer(config, cast(ShardPool, pool), cast(Learner, ScriptedLearner()), trace, state)
+        record = trainer.advance()
+        assert record["predictor_rollouts"] == 3 * config.rollout.tasks and pool.memories[0].predictor is None
+        trainer.advance()
+    assert pool.memories[-1].predictor is not None and state.predictor is not None
+    assert RunState.of_json(json.loads(json.dumps(state.as_json()))) == state

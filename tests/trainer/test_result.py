@@ -46,7 +46,7 @@ def test_the_record_holds_what_the_design_asks_for() -> None:
     assert (record["generated_tokens"], record["env_steps"]) == (3000, 900)
     assert record["trained_tokens"] == {"unique": 500, "flattened": 800}
     assert record["minutes"] == {"rollout": 1.0, "training": 0.5, "total": 1.5}
-    assert record["failures"] == {"env_error": 2, "step_timeout": 0}
+    assert record["failures"] == {"env_error": 2, "step_timeout": 0, "rollout_timeout": 0, "engine_error": 0}
     assert record["stop_reasons"] == {"terminated": 40, "env_error": 2}
     assert record["warm_start"] == {"minutes": 1.5, "steps": 100, "tokens": 5000, "final_loss": 0.5}
     assert [entry["iteration"] for entry in record["evaluations"]] == [0, 10, 20, 30, 40]

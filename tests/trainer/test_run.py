@@ -57,6 +57,16 @@ def test_two_processes_do_what_one_does(finished: RunFolder, tmp_path: Path, mon
     assert_same_run(finished, RunFolder(tmp_path / "run"))
 
 
+def test_environments_in_processes_change_nothing(finished: RunFolder, tmp_path: Path) -> None:
+    """Here the shards are processes themselves, and whoever starts them has registered the environment."""
+    words = [sys.executable, words_world.__file__, *command_of(tmp_path / "run", run__workers=2, rollout__env_processes=1)]
+    environment = {**os.environ, "BRANCHWISE_CACHE": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    folder = RunFolder(tmp_path / "run")
+    assert trees(folder) == trees(finished) and weights(folder) == weights(finished)
+
+
 @pytest.mark.parametrize(
     "mishap",
     [
@@ -117,11 +127,15 @@ def test_a_second_ctrl_c_stops_at_once(finished: RunFolder, tmp_path: Path) -> N
     assert_same_run(finished, run(tmp_path / "run", resume=True))
 
 
-def test_ctrl_c_reaches_a_whole_process_group(finished: RunFolder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [0, 1])
+def test_ctrl_c_reaches_a_whole_process_group(finished: RunFolder, tmp_path: Path, processes: int) -> None:
     """As a terminal sends it, to a program with processes of its own."""
     root = Path(__file__).parents[2]
     process = subprocess.Popen(
-        [sys.executable, words_world.__file__, *command_of(tmp_path / "run", run__workers=2, run__iterations=10_000)],
+        [
+            sys.executable, words_world.__file__,
+            *command_of(tmp_path / "run", run__workers=2, run__iterations=10_000, rollout__env_processes=processes),
+        ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": str(root)},
     )  # fmt: skip
     try:

@@ -25,11 +25,23 @@ MORE = {"rollout.tasks": 6}
 FORKING = ("first_token", "uniform_depth", "arpo", "appo", "hybrid", "signal_per_token")
 WIDE = {**MORE, "rollout.forks": 5}
 LONG = {"run.iterations": 2}
+WINDOW = {**MORE, "env.max_turns": 6, "agent.memory": "sliding_window", "agent.memory_settings.turns": 8}
+POOL = {"rollout.task_pool": 12, **MORE}
+BUDGET = {**MORE, "rollout.roots": 5, "rollout.forks": 2}
 DECAY = {**LONG, "optimizer.decay_iterations": 2}
 CONSTANT = {"loss.aggregation": "constant", "loss.constant": 20.0}
 ELSEWHERE = {
     "env.id": "each test here names its own",
     "policy.path": "test_an_existing_model_trains",
+    "agent.chat_template": "test_an_agent_talks_as_it_is_configured",
+    "agent.stop_tokens": "test_an_agent_talks_as_it_is_configured",
+    "agent.system": "test_an_agent_talks_as_it_is_configured",
+    "agent.follow_rewrites": "test_an_agent_talks_as_it_is_configured",
+    "agent.memory": "agent.memory_settings",
+    "rollout.schedule": "test_trees_do_not_depend_on_who_finishes_first, test_while_one_environment_is_busy_the_engine_serves_the_others",
+    "rollout.env_threads": "test_environments_that_take_long_work_at_the_same_time",
+    "rollout.env_processes": "test_trees_are_the_same_as_with_environments_in_this_process",
+    "rollout.deadline_s": "test_a_rollout_beyond_its_time_is_recorded_and_ends_alone",
     "run.out": "each test here names its own",
     "run.workers": "test_two_processes_do_what_one_does",
     "run.max_failed_share": "test_one_failed_rollout_is_data, test_too_many_failures_stop_the_run_with_the_reason",
@@ -47,6 +59,10 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("policy.max_length", 20, "trees", {}),
     ("policy.rope_theta", 10.0, "start", {}),
     ("policy.vocab_size", 280, "start", {}),
+    ("agent.action_format", "tagged", "start", {}),
+    ("agent.action_settings.max_length", 1, "trees", {}),
+    ("agent.memory_settings.turns", 1, "trees", WINDOW),
+    ("agent.memory_settings.share", 0.0, "trees", {**WINDOW, "agent.memory_settings.turns": 2}),
     ("warmstart.seed", 1, "start", {}),
     ("warmstart.episodes", 1, "start", {}),
     ("warmstart.steps", 2, "start", {}),
@@ -70,6 +86,16 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("rollout.max_new_tokens", 2, "trees", {}),
     ("rollout.temperature", 3.0, "trees", {}),
     ("rollout.token_budget", 1, "trees", {}),
+    ("rollout.step_budget", 1, "trees", {}),
+    ("rollout.task_pool", 2, "trees", {}),
+    ("rollout.task_choice.rule", "thompson", "trees", POOL),
+    ("rollout.task_choice.options.discount", 0.01, "weights", {**POOL, "run.iterations": 4, "rollout.task_choice.rule": "thompson"}),
+    ("rollout.dynamic_sampling.most", 4.0, "trees", {}),
+    ("rollout.dynamic_sampling.fill_up", True, "weights", {"rollout.dynamic_sampling.most": 1.0, **MORE}),
+    *[("rollout.allocation.rule", rule, "trees", BUDGET) for rule in ("pilot_commit", "dars")],
+    ("rollout.allocation.rule", "vigor", "weights", {**BUDGET, "rollout.task_pool": 6, "run.iterations": 2}),
+    ("rollout.allocation.options.pilot_share", 0.9, "trees", {**BUDGET, "rollout.allocation.rule": "pilot_commit"}),
+    ("rollout.stopping", [{"rule": "length_limit", "options": {"turns": 1}}], "trees", {}),
     ("credit.method", "grpo", "weights", {}),
     ("credit.weighting", "leaf", "weights", {}),
     ("credit.settings.gamma", 0.5, "weights", {}),
@@ -77,6 +103,8 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("credit.signature_settings.of", "actions", "weights", {"credit.signature": "window"}),
     ("reward.invalid_penalty", 0.0, "weights", {}),
     ("reward.weights.length", 0.5, "weights", {}),
+    ("reward.overlong_limit", 30, "weights", {"reward.overlong_limit": 6, "reward.overlong_buffer": 5, "rollout.tasks": 6}),
+    ("reward.overlong_buffer", 1, "weights", {"reward.overlong_limit": 6, "reward.overlong_buffer": 6, "rollout.tasks": 6}),
     ("loss.clip_low", 0.9, "weights", {}),
     ("loss.clip_high", 0.001, "weights", MORE),
     ("loss.dual_clip", 1.002, "weights", {**MORE, "loss.clip_high": 0.001}),

@@ -8,75 +8,19 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from random_world import ENV_ID, WORDS, RandomWorld
 from transformers import PreTrainedTokenizerFast
 
-from agents.context import TurnTemplate
+from agents.agent import Agent
 from agents.engine import Sample, SampleRequest
 from agents.tokenizer import train_tokenizer
-from envs.text_env import TextEnv
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
 from tree_rollout.task import Task
+from tree_rollout.task_history import TaskHistory
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.turn import Turn
-
-ENV_ID = "test/Random-v0"
-ACTIONS = 3
-WORDS = ["drawer", "shelf", "lamp", "mug", "apple", "kettle"]
-
-
-class RandomWorld(TextEnv):
-    """`states` states with random transitions, rewards and ends; words that are said depend on a generator that moves on every step.
-
-    `fault(env, action)` is called at the start of each step, `reset_fault(env)` at the start of each reset.
-    """
-
-    fault: Callable[["RandomWorld", str], None] | None = None
-    reset_fault: Callable[["RandomWorld"], None] | None = None
-
-    def __init__(self, states: int = 9, max_turns: int = 6, end: float = 0.15) -> None:
-        super().__init__()
-        self.states, self.max_turns, self.end = states, max_turns, end
-        self.here = self.turn = 0
-        self.closed = False
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        super().reset(seed=seed)
-        if self.reset_fault:
-            self.reset_fault(self)
-        self.task = seed
-        self.next = self.np_random.integers(self.states, size=(self.states, ACTIONS))
-        self.here, self.turn = int(self.np_random.integers(self.states)), 0
-        return f"task {seed}. {self._say()}", {}
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self.fault:
-            self.fault(self, action)
-        choice = zlib.crc32(action.encode()) % ACTIONS
-        self.here, self.turn = int(self.next[self.here, choice]), self.turn + 1
-        terminated = bool(self.np_random.random() < self.end)
-        info = {"valid": choice != 0, "success": terminated and self.here % 2 == 0}
-        return self._say(), float(self.np_random.normal()), terminated, self.turn >= self.max_turns, info
-
-    def snapshot(self) -> Any:
-        return (self.task, self.next.tobytes(), self.here, self.turn, self.np_random.bit_generator.state)
-
-    def restore(self, snapshot: Any) -> None:
-        self.task, table, self.here, self.turn, generator = snapshot
-        self.next = np.frombuffer(table, dtype=np.int64).reshape(self.states, ACTIONS)
-        self.np_random = np.random.default_rng()
-        self.np_random.bit_generator.state = generator
-
-    def state_signature(self) -> str:
-        luck = zlib.crc32(str(self.np_random.bit_generator.state).encode())
-        return f"{self.task}/{self.here}/{self.turn}/{luck:08x}"
-
-    def close(self) -> None:
-        self.closed = True
-
-    def _say(self) -> str:
-        return " ".join(self.np_random.choice(WORDS, size=int(self.np_random.integers(0, 5)))) + "."
 
 
 class RandomEngine:
@@ -93,6 +37,26 @@ class RandomEngine:
         self.computed = 0
         """Tokens that had to be computed: given ones and sampled ones."""
         self.handles = 0
+        self.asked: list[SampleRequest] = []
+        """What was submitted and has not ended, in an order of its own."""
+
+    @property
+    def pending(self) -> int:
+        return len(self.asked)
+
+    def submit(self, request: SampleRequest) -> None:
+        assert request.handle in self.sequences and all(request.handle != other.handle for other in self.asked)
+        self.asked.insert(zlib.crc32(repr(request.seed).encode()) % (len(self.asked) + 1), request)
+
+    def step(self) -> list[tuple[int, Sample]]:
+        """One or two of the turns that were begun end at a time."""
+        ended, self.asked = self.asked[:2], self.asked[2:]
+        self.batches.append(ended)
+        return [(request.handle, self._sample(request)) for request in ended]
+
+    def cancel(self, handle: int) -> None:
+        assert any(request.handle == handle for request in self.asked)
+        self.asked = [request for request in self.asked if request.handle != handle]
 
     def start(self) -> int:
         return self._add([])
@@ -105,6 +69,7 @@ class RandomEngine:
         return len(self.sequences[handle])
 
     def release(self, handle: int) -> None:
+        self.asked = [request for request in self.asked if request.handle != handle]
         self.finished[handle] = self.sequences.pop(handle)
 
     def generate(self, requests: Sequence[SampleRequest]) -> list[Sample]:
@@ -148,8 +113,8 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @cache
-def template() -> TurnTemplate:
-    return TurnTemplate.from_tokenizer(tokenizer())
+def agent() -> Agent:
+    return Agent.of(tokenizer())
 
 
 def engine(**kwargs: Any) -> RandomEngine:
@@ -184,11 +149,17 @@ class Maker:
 
 
 def grow(
-    seeds: Sequence[int], by: RandomEngine | None = None, maker: Maker | None = None, run_seed: int = 0, iteration: int = 0, **changes: Any
+    seeds: Sequence[int],
+    by: RandomEngine | None = None,
+    maker: Maker | None = None,
+    run_seed: int = 0,
+    iteration: int = 0,
+    history: TaskHistory | None = None,
+    **changes: Any,
 ) -> SamplerReport:
     """Sample once with small settings."""
-    with Sampler(by or engine(), maker or Maker(), template(), tokenizer().decode, settings(**changes)) as sampler:
-        return sampler.sample(tasks(seeds), run_seed=run_seed, iteration=iteration)
+    with Sampler(by or engine(), maker or Maker(), agent(), settings(**changes)) as sampler:
+        return sampler.sample(tasks(seeds), run_seed=run_seed, iteration=iteration, history=history)
 
 
 def frozen(tree: TrajectoryTree) -> list[Any]:

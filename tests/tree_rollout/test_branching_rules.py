@@ -115,7 +115,7 @@ def test_sampled_trees_do_not_depend_on_what_is_sampled_beside_them_and_record_t
         ("hybrid", {"confidence_weight": 3.0}),
         ("hybrid", {"max_width": 2}),
         ("hybrid", {"window": 1}),
-        ("signal_per_token", {"prior_rollouts": 20.0}),
+        ("signal_per_token", {"prior_rollouts": 0.5}),
     ],
 )
 def test_every_option_bites(rule: str, options: dict[str, Any]) -> None:
@@ -123,6 +123,9 @@ def test_every_option_bites(rule: str, options: dict[str, Any]) -> None:
     grown = rollouts(rng.random((3, 7)).tolist(), (-rng.random((3, 7))).tolist())
     for leaf in grown.leaves()[:2]:
         grown.turns[leaf].success = True
+    for index, one in enumerate(grown.turns):
+        depth = len(grown.path(index)) - 1
+        one.state, one.next_state = f"{depth}.{index % 2}", f"{depth + 1}.{(index + 1) % 2}"
     assert select(rule, grown, 15, **options) != select(rule, grown, 15)
 
 
@@ -160,7 +163,7 @@ def test_the_documentation_says_of_every_rule_when_it_decides_and_what_it_takes(
         ("hybrid", {"max_width": 1}, "max_width is 1; give an integer of at least 2, such as 4"),
         ("hybrid", {"max_width": 2.5}, "max_width is 2.5"),
         ("hybrid", {"window": 0}, "window is 0; give an integer of at least 1, such as 4"),
-        ("signal_per_token", {"prior_rollouts": 0}, "prior_rollouts is 0; give a number from 0.001 to 1000, such as 2.0"),
+        ("signal_per_token", {"prior_rollouts": 0}, "prior_rollouts is 0; give a number from 0.001 to 1000, such as 20.0"),
         ("topk_entropy", {"sibling_penalty": None}, "sibling_penalty is None; give a number of nats that is not negative"),
         ("arpo", {"entropy_wait": 1}, "the branching rule 'arpo' has no option 'entropy_wait'; did you mean entropy_weight?"),
         ("uniform_depth", {"depth": 1}, "'uniform_depth' has no option 'depth'; it takes none"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sampler_world import Maker, RandomWorld, engine, frozen, grow, settings, tasks, template, tokenizer
+from sampler_world import Maker, RandomWorld, agent, engine, frozen, grow, settings, tasks
 
 from agents.engine import Sample, SampleRequest
 from tree_rollout.branching import Branch
@@ -62,13 +62,14 @@ def test_numbers_of_the_engine_stand_at_sampled_tokens_and_zeros_elsewhere():
 
 
 def test_a_turn_that_was_cut_off_is_closed_before_the_next_observation():
-    stop, cut = template().stop_id, 0
+    template, cut = agent().template, 0
+    stop = template.stop_id
     for tree in grow(range(10), max_new_tokens=2).trees:
         for turn in tree.turns:
             if turn.parent >= 0:
                 stopped = tree.turns[turn.parent].ids_T[-1] == stop
                 closing_T = np.array([] if stopped else [stop], dtype=np.int32)
-                assert np.array_equal(turn.ids_T[: len(closing_T) + len(template().after_stop_T)], [*closing_T, *template().after_stop_T])
+                assert np.array_equal(turn.ids_T[: len(closing_T) + len(template.after_stop_T)], [*closing_T, *template.after_stop_T])
                 assert (turn.ids_T[0] == stop) == (not stopped)
                 cut += not stopped
     assert cut > 10
@@ -156,7 +157,7 @@ def test_executing_each_path_again_gives_what_was_recorded():
 def test_one_reset_per_tree_and_instances_are_used_again():
     resets: list[RandomWorld] = []
     maker = Maker(reset_fault=resets.append)
-    with Sampler(engine(), maker, template(), tokenizer().decode, settings()) as sampler:
+    with Sampler(engine(), maker, agent(), settings()) as sampler:
         sampler.sample(tasks(range(4)), run_seed=0)
         made = len(maker.made)
         assert made <= 4 * 4
@@ -171,7 +172,7 @@ def test_a_snapshot_that_comes_back_as_another_state_is_a_failure_and_not_silenc
             super().restore(snapshot)
             self.here = (self.here + 1) % self.states
 
-    with Sampler(engine(), lambda env_id: Forgetful(), template(), tokenizer().decode, settings()) as sampler:
+    with Sampler(engine(), lambda env_id: Forgetful(), agent(), settings()) as sampler:
         report = sampler.sample(tasks([0]), run_seed=0)
     assert report.stop_reasons[StopReason.ENV_ERROR] == 2 + 4
     assert "restore() gave the state" in report.failures[0].message

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from counter_world import CounterEnv
-from sampler_world import Fault, Maker, RandomWorld, engine, frozen, grow, settings, spin, tasks, template, tokenizer
+from sampler_world import Fault, Maker, RandomWorld, agent, engine, frozen, grow, settings, spin, tasks
 
 from agents.engine import Sample, SampleRequest
 from envs.errors import AbilityError
@@ -124,9 +124,9 @@ def test_a_fault_that_the_user_can_mend_is_raised_and_nothing_is_left_behind(met
             setattr(made[-1], method, refuse)
         return made[-1]
 
-    with Sampler(by, make, template(), tokenizer().decode, settings()) as sampler, pytest.raises(AbilityError):
+    with Sampler(by, make, agent(), settings()) as sampler, pytest.raises(AbilityError):
         sampler.sample(tasks([0] if method == "restore" else range(4)), run_seed=0)
-    assert not by.sequences and len(made) == 3 and all(env.closed for env in made)
+    assert not by.sequences and len(made) >= 3 and all(env.closed for env in made)
 
 
 def test_a_fault_of_the_engine_is_raised_and_frees_all_sequences():

@@ -2,7 +2,7 @@ import pickle
 from typing import Any
 
 import pytest
-from sampler_world import ENV_ID, Maker, RandomWorld, engine, frozen, grow, settings, tasks, template, tokenizer
+from sampler_world import ENV_ID, Maker, RandomWorld, agent, engine, frozen, grow, settings, tasks
 
 from tree_rollout.errors import BranchingError, SamplerError
 from tree_rollout.sampler import Sampler
@@ -68,7 +68,7 @@ def test_plain_sampling_takes_no_snapshot_and_one_rollout_per_task():
             raise AssertionError("a snapshot was taken")
 
     plain = SamplerSettings.plain(max_turns=4, max_new_tokens=5)
-    with Sampler(engine(), lambda env_id: NoSnapshots(), template(), tokenizer().decode, plain) as sampler:
+    with Sampler(engine(), lambda env_id: NoSnapshots(), agent(), plain) as sampler:
         report = sampler.sample(tasks(range(8)), run_seed=0)
     assert not report.failures and report.rollouts == 8 and report.shared_tokens == 0
     assert all(len(tree.leaves()) == 1 for tree in report.trees)
@@ -77,7 +77,7 @@ def test_plain_sampling_takes_no_snapshot_and_one_rollout_per_task():
 def test_plain_sampling_at_temperature_zero_ignores_the_seed():
     def trees(run_seed: int) -> list[Any]:
         plain = SamplerSettings.plain(max_turns=4, max_new_tokens=5, temperature=0)
-        with Sampler(engine(), Maker(), template(), tokenizer().decode, plain) as sampler:
+        with Sampler(engine(), Maker(), agent(), plain) as sampler:
             return [frozen(tree) for tree in sampler.sample(tasks(range(8)), run_seed=run_seed).trees]
 
     assert trees(0) == trees(1)

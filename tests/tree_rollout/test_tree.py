@@ -72,4 +72,4 @@ def test_the_entropy_of_a_turn_is_a_mean_over_what_was_sampled():
 
 
 def test_only_causes_outside_the_policy_are_failures_and_come_first():
-    assert [reason for reason in StopReason if reason.failed] == list(StopReason)[:2]
+    assert [reason for reason in StopReason if reason.failed] == list(StopReason)[:4]

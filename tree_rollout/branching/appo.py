@@ -55,7 +55,7 @@ class Appo:
 
 
 def future_likelihoods(tree: TrajectoryTree, discount: float, clip: float) -> FloatArray:
-    """Omega of each turn, shape (N,); where a turn has several continuations, the future is their mean, failed rollouts left out."""
+    """Omega of each turn, shape (N,); where a turn has several continuations, the future is the mean of those that count."""
     sound_N = sound_turns(tree)
     future_N = np.zeros(len(tree.turns))
     for index in range(len(tree.turns) - 1, -1, -1):

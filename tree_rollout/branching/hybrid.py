@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tree_rollout.branching.options import check_count, check_number
 from tree_rollout.branching.rule import Branch, Decision, forkable_turns
+from tree_rollout.confidence import confidence
 from tree_rollout.tree import TrajectoryTree
 
 FloatArray = npt.NDArray[np.float64]
@@ -80,6 +81,6 @@ def group_confidences(tree: TrajectoryTree, window: int) -> FloatArray:
     recent: list[tuple[float, ...]] = []
     for turn in tree.turns:
         before = recent[turn.parent] if turn.parent >= 0 else ()
-        own = (float(np.exp(turn.logprobs_T[turn.mask_T].mean(dtype=np.float64))),) if turn.mask_T.any() else ()
-        recent.append((*before, *own)[-window:])
+        own = confidence(turn)
+        recent.append((*before, *(() if own is None else (own,)))[-window:])
     return np.array([sum(values) / len(values) if values else 0.0 for values in recent])

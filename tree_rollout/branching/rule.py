@@ -48,8 +48,9 @@ class BranchingRule(Protocol):
 def forkable_turns(tree: TrajectoryTree) -> list[int]:
     """Indices, in order, of the turns that can get a sibling.
 
-    Such a turn has a snapshot and sampled tokens (there is something to sample afresh), and at least one rollout through it did not fail:
-    where only crashes lie, the state itself is suspect, and a fork would most likely crash again.
+    Such a turn has a snapshot and sampled tokens (there is something to sample afresh), and at least one rollout through it counts:
+    where only crashes lie, the state itself is suspect, and a fork would most likely crash again; where only rollouts that were stopped
+    lie, the way is one that was given up.
     """
     sound_N = sound_turns(tree)
     return [index for index, turn in enumerate(tree.turns) if sound_N[index] and turn.snapshot is not None and turn.mask_T.any()]

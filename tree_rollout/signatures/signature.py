@@ -1,7 +1,7 @@
 """Two turns stand in one state exactly when their task and their signature are equal; what a signature leaves out, credit cannot see.
 
 A signature gives every turn of a tree two texts, the state before it and the state after it, in time that grows with the turns. It sees
-the rollouts of one task that did not fail, as one tree. Along a path the state after a turn is the state before the next one.
+the rollouts of one task that count, as one tree. Along a path the state after a turn is the state before the next one.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Signatures see the trees of one task as one tree without its failed rollouts, so that neither failures nor other tasks can matter."""
+"""Signatures see the trees of one task as one tree of the rollouts that count, so that neither failures nor other tasks can matter."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tree_rollout.tree import TrajectoryTree
 
 
 def sign_trees(signature: Signature, trees: Sequence[TrajectoryTree]) -> list[list[Signed | None]]:
-    """For each tree and turn the states around the turn; None for turns that only failed rollouts contain.
+    """For each tree and turn the states around the turn; None for turns that no rollout that counts contains.
 
     Texts of different tasks say nothing about each other, however equal: compare them together with `task_key`, as `StateGraph` does.
     """
@@ -27,7 +27,7 @@ def sign_trees(signature: Signature, trees: Sequence[TrajectoryTree]) -> list[li
 
 
 def sign_tree(signature: Signature, tree: TrajectoryTree) -> list[Signed]:
-    """`signature.sign(tree)`, checked; the tree is taken as it is, so leave its failed rollouts out."""
+    """`signature.sign(tree)`, checked; the tree is taken as it is, so leave out its rollouts that do not count."""
     signed: Any = signature.sign(tree)
     if not isinstance(signed, list) or len(signed) != len(tree.turns):
         given = f"{len(signed)} pairs" if isinstance(signed, list) else f"a {type(signed).__name__}"
@@ -41,7 +41,7 @@ def sign_tree(signature: Signature, tree: TrajectoryTree) -> list[Signed]:
 
 
 def _joined(trees: Sequence[TrajectoryTree]) -> tuple[TrajectoryTree, list[tuple[int, int]]]:
-    """One tree of all rollouts that did not fail, and for each of its turns the tree and the turn that it was."""
+    """One tree of all rollouts that count, and for each of its turns the tree and the turn that it was."""
     if len(trees) == 1 and all(sound_turns(trees[0])):
         return trees[0], [(0, index) for index in range(len(trees[0].turns))]
     joined = TrajectoryTree(trees[0].env_id, trees[0].seed, trees[0].env_kwargs)

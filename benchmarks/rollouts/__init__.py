@@ -1,0 +1,1 @@
+"""The parts of the rollout benchmark, one module for each figure; `benchmarks.rollout` runs them."""
