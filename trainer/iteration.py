@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from trainer.sampled_trees import SampledTrees
 from trainer.shard_pool import ShardPool
 from trainer.task_source import TaskSource
 from trainer.tree_credit import TreeCredit, assign
-from tree_rollout.sampler_report import SamplerReport
+from tree_rollout.sampler_report import Purpose, SamplerReport, sum_spent
 from tree_rollout.state_graph import count_merges
 from tree_rollout.task import Task
 from tree_rollout.task_choice import refill
@@ -140,6 +141,14 @@ class Trainer:
             "invalid_share": sum(not turn.valid for turn in turns) / max(1, len(turns)),
             "cut_share": sum(report.cut_turns for report in reports) / max(1, len(turns)),
             "unforked_trees": sum(report.unforked_trees for report in reports),
+            "decided_trees": sum(report.decided_trees for report in reports),
+            "new_segments": sum(report.new_segments for report in reports),
+            "spent": {str(purpose): asdict(sum_spent(report.spent[purpose] for report in reports)) for purpose in Purpose},
+            "waiting": {
+                "engine_idle_share": float(np.mean([report.engine_idle_share for report in reports])),
+                "env_idle_share": float(np.mean([report.env_idle_share for report in reports])),
+                "loop_lag_s": max(report.lag_s() for report in reports),
+            },
             "entropy": sum(turn.entropy for turn in turns) / max(1, len(turns)),
             "advantage_std": float(advantages.std()) if advantages.size else 0.0,
             "unanimous_trees": sum(not credit.advantages_N.any() for credit in credits),

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -54,6 +54,14 @@ class Spent:
         self.rollouts += rollouts
         self.tokens += tokens
         self.steps += steps
+
+
+def sum_spent(parts: Iterable[Spent]) -> Spent:
+    """What several calls cost together."""
+    total = Spent()
+    for part in parts:
+        total.add(part.rollouts, part.tokens, part.steps)
+    return total
 
 
 @dataclass(slots=True)

@@ -65,11 +65,11 @@ class World:
         self.most = max(self.most, self.engine.cache.bytes_allocated)
 
 
-@pytest.mark.parametrize(("positions", "share_from_bytes"), [(MAX_LENGTH, 0), (500, 1 << 30), (1300, 0), (1300, 3000), (1300, 1 << 30)])
+@pytest.mark.parametrize(("positions", "share_from_bytes"), [(MAX_LENGTH, 0), (500, 1 << 30), (900, 0), (700, 3000), (700, 1 << 30)])
 def test_random_turns_are_exact_within_the_budget(model, positions: int, share_from_bytes: int) -> None:
     engine = engine_of(model, positions, share_from_bytes=share_from_bytes)
     world = World(model, engine, positions)
-    for number in range(10):
+    for number in range(14):
         world.turn(number)
     for _ in range(2000):
         world.step()

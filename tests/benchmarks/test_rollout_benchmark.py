@@ -228,6 +228,14 @@ def test_a_turn_late_costs_the_tokens_of_one_early():
     assert isinstance(result.picture(), Figure)
 
 
+def test_every_turn_but_the_last_is_seen_whole():
+    extent = turn_work.Extent(turns=6, early=(1, 3), late=(3, 5), repeats=1, rollouts=2, probes=1)
+    found = turn_work.run(tiny_policy(), extent, 0)
+    assert len(found.costs_K) == 5 and all(cost.sampler_s > 0 and cost.engine_s > 0 and cost.encoded > 0 for cost in found.costs_K)
+    assert [cost.length for cost in found.costs_K][0] == 0 and found.costs_K[0].given > found.costs_K[1].given
+    assert len(found.net[0]) == len(found.net[1]) == 1
+
+
 def test_vllm_is_left_out_with_a_reason(monkeypatch, tmp_path):
     monkeypatch.setattr(vllm_process, "INTERPRETER", tmp_path / "python")
     with pytest.raises(VLLMError, match="make test-vllm"):

@@ -111,6 +111,8 @@ def test_metrics_and_counts(tmp_path: Path) -> None:
     record, learner, state, _ = advanced(tmp_path, ScriptedPool(named), rollout__tasks=4, run__shards=2, optimizer__mini_batches=2)
     assert record["iteration"] == state.iteration == 1
     assert state.version == learner.version == 2
+    assert record["spent"]["forks"] == {"rollouts": 0, "tokens": 0, "steps": 0} and set(record["spent"]) == {"roots", "further_roots", "forks"}
+    assert set(record["waiting"]) == {"engine_idle_share", "env_idle_share", "loop_lag_s"}
     assert (record["turns"], record["rollouts"], record["branches"], record["tokens"]) == (20, 12, 4, 20)
     assert (state.generated_tokens, state.rollouts, state.branches) == (20, 12, 4)
     assert state.stop_reasons == {"terminated": 12}

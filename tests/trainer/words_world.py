@@ -176,7 +176,8 @@ def trees(folder: RunFolder) -> str:
 
 def metrics(folder: RunFolder) -> list[dict[str, Any]]:
     """The metrics without times."""
-    return [{name: value for name, value in record.items() if name != "seconds"} for record in read_metrics(folder.metrics)]
+    timed = {"seconds", "waiting"}
+    return [{name: value for name, value in record.items() if name not in timed} for record in read_metrics(folder.metrics)]
 
 
 def contents(path: Path) -> dict[str, bytes]:
