@@ -67,5 +67,7 @@ def first_line(text: str, max_length: int) -> ParsedAction:
 
 def _printable(line: str) -> str:
     """Drop control characters and lone surrogates; a tab counts as a space."""
+    if line.isprintable():
+        return line.strip()
     line = line.replace("\t", " ")
     return "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cs")).strip()

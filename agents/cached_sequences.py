@@ -163,7 +163,7 @@ class CachedSequences:
 
     def _fork_row(self, parent: CachedSequence, cached: int) -> int | None:
         """A row with the first `cached` positions of the parent's row; None where there is no room for one."""
-        if parent.row is None:
+        if parent.row is None or not cached:
             return self.cache.acquire() if self._room.has_row() else None
         if self._room.makes_view(cached) and self._free_view(parent):
             return self.cache.fork(parent.row, cached)

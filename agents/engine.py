@@ -27,7 +27,8 @@ class SampleRequest:
     temperature: float = 1.0
     """0 takes the most likely token."""
     top_p: float = 1.0
-    """Only the most likely tokens whose probabilities, at this temperature, add up to at least this can be drawn; 1 for all."""
+    """Of what `top_k` leaves, only the most likely tokens whose probabilities, at this temperature, add up to at least this share can be
+    drawn; 1 for all."""
     top_k: int = 0
     """Only this many of the most likely tokens can be drawn; 0 for all."""
     stop_texts: tuple[str, ...] = ()
@@ -83,7 +84,7 @@ class Engine(Protocol):
         ...
 
     def release(self, handle: int) -> None:
-        """Free what the sequence holds."""
+        """Free what the sequence holds; a turn that was begun in it is given up."""
         ...
 
     def generate(self, requests: Sequence[SampleRequest]) -> list[Sample]:

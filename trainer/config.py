@@ -125,7 +125,7 @@ class BranchingConfig(Section):
 
 
 class AllocationConfig(Section):
-    """How an iteration's rollouts, tasks x (roots + forks) of them, are shared among its tasks."""
+    """How rollouts, tasks x (roots + forks) of them, are shared among the tasks that a shard samples together."""
 
     rule: str = "fixed"
     """Allocation rule: `fixed`, `trace`, `pilot_commit`, `vigor`, `dars`, or your own `module:function`."""
@@ -192,9 +192,9 @@ class RolloutConfig(Section):
     temperature: float = Field(default=1.0, gt=0, le=10)
     """Sampling temperature."""
     token_budget: Annotated[int, Field(ge=1)] | None = None
-    """Sampled tokens of one iteration after which no tree gets forks or further roots; null sets no limit."""
+    """Sampled tokens of one round of sampling after which no tree gets forks or further roots; null sets no limit."""
     step_budget: Annotated[int, Field(ge=1)] | None = None
-    """Environment steps of one iteration after which no tree gets forks or further roots; null sets no limit."""
+    """Environment steps of one round of sampling after which no tree gets forks or further roots; null sets no limit."""
     schedule: Literal["lockstep", "continuous"] = "lockstep"
     """`lockstep`: one turn of every rollout at a time; reproducible. `continuous`: nobody waits, and rounding depends on who is first."""
     env_threads: int = Field(default=16, ge=0, le=10_000)

@@ -11,6 +11,7 @@ from trainer.errors import ConfigError
 from trainer.reward_parts import REWARD_PARTS, weights_at
 from trainer.rollout_settings import rollout_settings
 from trainer.tree_credit import RECORDED, credit_turn
+from tree_rollout.allocation import allocation_rule
 from tree_rollout.branching import branching_rule
 from tree_rollout.errors import SamplerError
 from tree_rollout.signatures import make_signature
@@ -36,6 +37,12 @@ def check_names(config: Config) -> None:
         rollout_settings(config)
     except SamplerError as error:
         raise ConfigError(f"setting rollout: {error}") from error
+    rule = config.rollout.allocation
+    if allocation_rule(rule.rule, rule.options).across and config.rollout.tasks < 2 * config.run.shards:
+        raise ConfigError(
+            f"rollout.allocation.rule {rule.rule} compares the tasks that a shard samples together, and {config.rollout.tasks} tasks in "
+            f"{config.run.shards} shards leave some shard a single one; set rollout.tasks to {2 * config.run.shards} or more"
+        )
 
 
 def _check_credit(config: Config) -> None:

@@ -163,6 +163,9 @@ class _Entry:
             needed_N[index] = above or (sound_N[index] and weights_N[index] > 0)
             terminal_N[index] = needed_N[index] and not above
         weights_N[~sound_N] = 0.0
+        unknown = [index for index in np.flatnonzero(weights_N) if np.isnan(tree.turns[index].logprobs_T).any()]
+        if unknown:
+            raise ValueError(f"turn {unknown[0]} has no log-probabilities, as its engine gave none; it cannot be learned from")
         if not np.isfinite(advantages_N[weights_N > 0]).all():
             raise ValueError("a turn with a loss weight above 0 has an advantage that is not finite")
         return cls(tree, advantages_N, weights_N, observation_weight, needed_N, terminal_N)

@@ -60,6 +60,8 @@ def _check(folder: RunFolder, iteration: int, tasks: int, progress: Progress) ->
         raise RunFolderError(f"{folder.trace} is missing, and {folder.path} cannot go on without it; put it back")
     records = [record for record in read_metrics(folder.metrics) if record["iteration"] <= iteration]
     counts = {record["iteration"]: record.get("trees", tasks) for record in records}
+    if [record["iteration"] for record in records] != list(range(1, iteration + 1)):
+        raise RunFolderError(f"{folder.metrics} lacks iterations up to {iteration}, and {folder.path} cannot go on without them")
     with Trace.open(folder.trace, readonly=True) as trace:
         for number in range(1, iteration + 1):
             found = [summary.id for summary in trace.trees(number)]
@@ -69,5 +71,3 @@ def _check(folder: RunFolder, iteration: int, tasks: int, progress: Progress) ->
             if len(found) != counts.get(number, tasks):
                 raise RunFolderError(f"{folder.trace} lacks trees of iteration {number}, and {folder.path} cannot go on without them")
             progress.update(number)
-    if [record["iteration"] for record in records] != list(range(1, iteration + 1)):
-        raise RunFolderError(f"{folder.metrics} lacks iterations up to {iteration}, and {folder.path} cannot go on without them")

@@ -7,6 +7,7 @@ host ever reads.
 import itertools
 import json
 import multiprocessing
+import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ import envs.errors
 from envs.errors import EnvsError
 from envs.text_env import TextEnv
 from tree_rollout.env_host_process import serve
+from tree_rollout.errors import SamplerError
 from tree_rollout.stepping import EnvContractError
 
 
@@ -43,8 +45,16 @@ class EnvHost:
         context.set_forkserver_preload(["tree_rollout.env_host_process"])
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, make_env), daemon=True, name="environments")
-        self._process.start()
-        theirs.close()
+        try:
+            self._process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            self._ours.close()
+            raise SamplerError(
+                f"what makes the environments cannot be sent to another process ({error}); give a function of a module, or set "
+                "env_processes to 0"
+            ) from error
+        finally:
+            theirs.close()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._open: dict[int, Future[Answer]] = {}
@@ -69,6 +79,11 @@ class EnvHost:
                 self._open.pop(number)
                 raise self._lost() from fault
         return answer.result(within_s)
+
+    def left(self) -> None:
+        """Count one environment less."""
+        with self._lock:
+            self.environments -= 1
 
     def end(self) -> None:
         """End the process with everything in it."""

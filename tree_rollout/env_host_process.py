@@ -18,7 +18,10 @@ from envs.text_env import TextEnv
 from tree_rollout.deadline import tell_to_exit
 
 GRACE_S = 1.0
-"""Seconds that an environment has to end what it is doing once it is closed."""
+"""Seconds that an environment has to end what it is doing, and to close, once it is told to."""
+
+_MOMENT_S = 0.05
+"""Seconds that an environment which is not at work may take to notice that it is closed."""
 
 Request = tuple[int, str, tuple[Any, ...]]
 
@@ -39,7 +42,9 @@ def serve(pipe: Connection, make_env: Callable[..., TextEnv]) -> None:
             return
         if method == "make":
             served[environment] = _Served(make_env, speaker)
-        if method == "close":
+        if environment not in served:
+            speaker.say(call, {"fault": "EnvContractError", "message": "the environment is closed"})
+        elif method == "close":
             # Closing may take as long as the grace; others are served meanwhile.
             threading.Thread(target=served.pop(environment).close, args=(call,), daemon=True).start()
         else:
@@ -72,6 +77,8 @@ class _Served:
         self._make_env = make_env
         self._speaker = speaker
         self._env: TextEnv | None = None
+        self._idle = threading.Event()
+        """Set once nothing is worked on any more, so that only closing is left."""
         self.requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -79,10 +86,9 @@ class _Served:
     def close(self, call: int) -> None:
         """End the thread and close the environment; true where both are done."""
         self.requests.put(None)
-        self._thread.join(0.01)
-        if self._thread.is_alive():
+        if not self._idle.wait(_MOMENT_S):
             tell_to_exit(self._thread)
-            self._thread.join(GRACE_S)
+        self._thread.join(GRACE_S)
         self._speaker.say(call, {"value": not self._thread.is_alive()})
 
     def _work(self) -> None:
@@ -90,6 +96,7 @@ class _Served:
             while (request := self.requests.get()) is not None:
                 self._answer(*request)
         finally:
+            self._idle.set()
             if self._env is not None:
                 self._env.close()
 

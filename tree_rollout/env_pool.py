@@ -6,10 +6,15 @@ from collections.abc import Callable
 
 from envs.text_env import TextEnv
 from tree_rollout.deadline import DeadlineExceededError, call_within
+from tree_rollout.remote_env import RemoteEnv
 from tree_rollout.task import Task
 
 CLOSE_DEADLINE_S = 5.0
 """Seconds that closing a broken environment may take before it is left to itself."""
+
+
+class DroppedError(RuntimeError):
+    """What an environment was made for is gone."""
 
 
 class EnvPool:
@@ -24,12 +29,23 @@ class EnvPool:
 
     def idle(self, task: Task) -> TextEnv | None:
         """An instance in some arbitrary state that nobody uses; None where there is none."""
-        idle = self._idle.get(task.instance_key)
-        return idle.pop() if idle else None
+        idle = self._idle.get(task.instance_key, [])
+        while idle:
+            env = idle.pop()
+            if not isinstance(env, RemoteEnv) or env.alive:
+                return env
+            self.discard(env)
+        return None
 
-    def make(self, task: Task) -> TextEnv:
-        """A new instance; may be called from any thread, and raises what the maker raises."""
+    def make(self, task: Task, wanted: Callable[[], bool]) -> TextEnv:
+        """A new instance; may be called from any thread, and raises what the maker raises.
+
+        Where it is not `wanted` any more once it is there, it is closed, since nobody else would: that is a `DroppedError`.
+        """
         env = self._make_env(task.env_id, **task.env_kwargs)
+        if not wanted():
+            self.discard(env)
+            raise DroppedError(f"an instance of {task.env_id} was not wanted any more once it was made")
         with self._counting:
             self.made += 1
         return env
@@ -39,7 +55,7 @@ class EnvPool:
         self._idle.setdefault(task.instance_key, []).append(env)
 
     def discard(self, env: TextEnv) -> None:
-        """Close an instance that failed; closing also ends the process of a hung step where the environment has one."""
+        """Close an instance, within a time and whatever it raises; that also ends the process of a hung step where it has one."""
         with contextlib.suppress(Exception, DeadlineExceededError):
             call_within(env.close, CLOSE_DEADLINE_S)
 
@@ -47,4 +63,4 @@ class EnvPool:
         """Close all idle instances."""
         while self._idle:
             for env in self._idle.popitem()[1]:
-                env.close()
+                self.discard(env)

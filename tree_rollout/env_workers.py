@@ -23,6 +23,7 @@ class EnvWorkers:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._started = 0
+        self._closed = False
         self._inbox: queue.SimpleQueue[EnvCall | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[EnvCall] = queue.SimpleQueue()
         self._done: list[EnvCall] = []
@@ -45,6 +46,7 @@ class EnvWorkers:
         self.open += 1
         if self._threads == 0 or self._costs.get((call.env_id, call.kind), 0.0) < WORTH_A_THREAD_S:
             self._run(call)
+            self._count(call)
             self._done.append(call)
             return
         call.threaded = True
@@ -56,13 +58,13 @@ class EnvWorkers:
     def finished(self, *, wait: bool) -> list[EnvCall]:
         """The calls that ended since the last time; with `wait` at least one, where any is open."""
         done, self._done = self._done, []
+        waiting = len(done)
         if wait and not done and self.open:
             done.append(self._outbox.get())
         while not self._outbox.empty():
             done.append(self._outbox.get())
-        for call in done:
-            key = (call.env_id, call.kind)
-            self._costs[key] = _MEMORY * self._costs.get(key, call.seconds) + (1 - _MEMORY) * call.seconds
+        for call in done[waiting:]:
+            self._count(call)
         self.open -= len(done)
         return done
 
@@ -74,15 +76,22 @@ class EnvWorkers:
             self.finished(wait=True)
 
     def close(self) -> None:
-        """Let the threads go; one that an environment holds ends when it is let go, or with the program."""
+        """Let the threads go, and drop what none of them has begun; one that an environment holds ends when it is let go."""
+        self._closed = True
         for _ in range(self._started):
             self._inbox.put(None)
         self._started = 0
 
     def _serve(self) -> None:
         while (call := self._inbox.get()) is not None:
-            self._run(call)
-            self._outbox.put(call)
+            if not self._closed:
+                self._run(call)
+                self._outbox.put(call)
+
+    def _count(self, call: EnvCall) -> None:
+        """Take the call's time into the mean of its kind."""
+        key = (call.env_id, call.kind)
+        self._costs[key] = _MEMORY * self._costs.get(key, call.seconds) + (1 - _MEMORY) * call.seconds
 
     def _run(self, call: EnvCall) -> None:
         with self._lock:

@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 
 from agents.action_parser import ParsedAction
-from agents.agent import Agent
-from agents.engine import Engine, Sample, SampleRequest
+from agents.engine import Sample, SampleRequest
 from envs.errors import EnvsError
 from envs.text_env import TextEnv
 from tree_rollout.allocation import Share
-from tree_rollout.branching import Branch, BranchingRule
+from tree_rollout.branching import Branch, check_entropies
 from tree_rollout.env_call import CallKind, EnvCall
-from tree_rollout.env_pool import EnvPool
+from tree_rollout.env_host import EnvProcessLostError
+from tree_rollout.ground import Ground
 from tree_rollout.rollout import Rollout, Situation
-from tree_rollout.sampler_report import Purpose, RolloutFailure, SamplerReport
-from tree_rollout.sampler_settings import SamplerSettings
+from tree_rollout.sampler_report import Purpose, RolloutFailure
 from tree_rollout.stepping import StepResult, reset, restore, step, stop_reason_of
 from tree_rollout.stop_reason import StopReason
-from tree_rollout.stopping import RolloutView, StoppingRule
+from tree_rollout.stopping import RolloutView
 from tree_rollout.task import Task
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.turn import Origin, Turn
@@ -48,23 +47,6 @@ class Phase(Enum):
     REST = 3
     """Forks and further roots are on their way."""
     DONE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What all trees of one sampling call share."""
-
-    engine: Engine
-    pool: EnvPool
-    agent: Agent
-    settings: SamplerSettings
-    rule: BranchingRule
-    stopping: Sequence[StoppingRule]
-    run_seed: int
-    iteration: int
-    report: SamplerReport
-    more: bool
-    """Whether trees get anything after their first roots."""
 
 
 @dataclass(slots=True, eq=False)
@@ -135,7 +117,7 @@ class TreeGrowth:
         if rollout is self.rollouts[0] and not rollout.turns:
             for other in self._all_first_roots()[1:]:
                 self._join(other, situation)
-        report.cut_turns += not sample.stopped
+        report.cut_turns += not sample.stopped and sample.stop_text is None
         parsed = self.ground.agent.read(sample)
         turn = rollout.new_turn(situation, parsed.action, sample, self.ground.engine.version)
         rollout.turns.append(turn)
@@ -164,6 +146,9 @@ class TreeGrowth:
         """End a rollout whose turn the engine gave up."""
         situation = rollout.situation
         assert situation is not None
+        if rollout is self.rollouts[0] and not rollout.turns:
+            for other in self._all_first_roots()[1:]:
+                self._join(other, situation, computed=False)
         rollout.situation, rollout.asked = None, False
         self._end_unsampled(rollout, situation.observation, situation.state, StopReason.ENGINE_ERROR, fault)
 
@@ -188,6 +173,7 @@ class TreeGrowth:
             if share.forks and not branches:
                 numbers = (ground.run_seed, ground.iteration, self.task.seed)
                 rng = np.random.default_rng(np.random.SeedSequence(numbers, spawn_key=(BRANCHING_STREAM,)))
+                check_entropies(ground.rule.name, self.tree)
                 branches = ground.rule.select(self.tree, share.forks, rng)
             for _ in range(share.roots if self.rollouts[0].situations else 0):
                 root = self._new_rollout(Origin("root", ground.settings.allocation), Purpose.FURTHER_ROOTS)
@@ -206,6 +192,7 @@ class TreeGrowth:
     def abandon(self) -> None:
         """Free what is still held in the engine, and drop the environments of rollouts that were cut off."""
         for rollout in self.rollouts:
+            rollout.dropped = True
             self._release(rollout)
             if rollout.env is not None:
                 self.ground.pool.discard(rollout.env)
@@ -254,15 +241,19 @@ class TreeGrowth:
         self.ground.report.branches += 1
         self._join(rollout, source.situations[place])
 
-    def _join(self, rollout: Rollout, situation: Situation) -> None:
-        """Bring a rollout into a situation that another one was in: its own sequence behind the observation, and its own environment."""
+    def _join(self, rollout: Rollout, situation: Situation, computed: bool = True) -> None:
+        """Bring a rollout into a situation that another one was in: its own sequence, and its own environment.
+
+        `computed` says whether the other one's sequence holds the observation, so that it is taken over too.
+        """
+        held = situation.length if computed else situation.prefix
         with self.ground.report.timing("engine_s"):
-            rollout.handles.append(self.ground.engine.fork(situation.handle, situation.length))
+            rollout.handles.append(self.ground.engine.fork(situation.handle, held))
         kept = replace(situation, snapshot=situation.snapshot if self._snapshot_needed else None, handle=rollout.handles[-1])
 
         def joined(_: None) -> None:
-            self.ground.report.shared_tokens += situation.length
-            rollout.situation, rollout.shared = kept, True
+            self.ground.report.shared_tokens += held
+            rollout.situation, rollout.shared = kept, computed
 
         def failed(fault: Exception) -> None:
             self._end_unsampled(rollout, situation.observation, situation.state, stop_reason_of(fault), fault)
@@ -284,7 +275,7 @@ class TreeGrowth:
 
         def whole() -> Any:
             if rollout.env is None:
-                rollout.env = pool.make(self.task)
+                rollout.env = pool.make(self.task, lambda: not rollout.dropped)
             started = time.perf_counter()
             try:
                 return work(rollout.env)
@@ -293,7 +284,8 @@ class TreeGrowth:
 
         def refused(fault: Exception) -> None:
             # An environment that cannot be made, or that says what the user can mend, would fail every task alike.
-            if rollout.env is None or (kind != "step" and isinstance(fault, EnvsError)):
+            made = rollout.env is not None or isinstance(fault, EnvProcessLostError)
+            if not made or (kind != "step" and isinstance(fault, EnvsError)):
                 raise fault
             failed(fault)
 
@@ -363,7 +355,8 @@ class TreeGrowth:
             message = f"{type(fault).__name__}: {fault}"
             report.failures.append(RolloutFailure(self.task, rollout.number, rollout.depth - 1, reason, message))
         if rollout.env is not None:
-            self.ground.pool.discard(rollout.env) if fault else self.ground.pool.give_back(self.task, rollout.env)
+            broken = fault is not None and reason is not StopReason.ENGINE_ERROR
+            self.ground.pool.discard(rollout.env) if broken else self.ground.pool.give_back(self.task, rollout.env)
             rollout.env = None
         if not self._open:
             self._release(rollout)

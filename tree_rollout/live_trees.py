@@ -9,7 +9,8 @@ from agents.engine import Sample, SampleRequest
 from tree_rollout.allocation import AllocationRule, Budget, Share, TaskState
 from tree_rollout.env_call import EnvCall
 from tree_rollout.errors import EngineAnswerError
-from tree_rollout.growth import Ground, Phase, TreeGrowth
+from tree_rollout.ground import Ground
+from tree_rollout.growth import Phase, TreeGrowth
 from tree_rollout.rollout import Rollout
 from tree_rollout.task import Task
 from tree_rollout.task_history import TaskHistory
@@ -27,8 +28,7 @@ class LiveTrees:
         self.ground = ground
         self._allocation = allocation
         self._history = history
-        numbers = (ground.run_seed, ground.iteration)
-        self._rng = np.random.default_rng(np.random.SeedSequence(numbers, spawn_key=(ALLOCATION_STREAM,)))
+        self._rng = self._generator(*(task.seed for task in tasks[:1]))
         self._budget = Budget(ground.settings.roots, ground.settings.forks)
         roots = allocation.first([self._state(task) for task in tasks], self._budget, self._rng)
         first = max((tree.place for tree in paused), default=-1) + 1
@@ -36,11 +36,15 @@ class LiveTrees:
         self._new = deque(growth for growth in growths if growth.first_roots)
         self._left = len(tasks) * self._budget.rollouts - sum(roots)
         self._trees: list[TreeGrowth] = list(paused)
+        self.closing = False
+        """Set when no further tree is to begin."""
 
     # ------------------------------------------------------------------ what a schedule asks
 
     def start(self) -> None:
-        """Start the trees that may run beside those that do."""
+        """Start the trees that may run beside those that do; none once the call is being closed."""
+        if not self._new or self.closing:
+            return
         most = self.ground.settings.max_live
         live = sum(tree.live for tree in self._trees)
         while self._new and (most is None or live + self._new[0].first_roots <= most or not live):
@@ -64,7 +68,7 @@ class LiveTrees:
         if not self._allocation.across:
             for tree in asking:
                 left = self._budget.rollouts - tree.first_roots
-                tree.share(None if self._spent else self._shares([tree], left)[0])
+                tree.share(None if self._spent else self._shares([tree], left, self._generator(tree.task.seed))[0])
         elif asking and not self._new and all(tree.phase in (Phase.ASKING, Phase.DONE) for tree in self._trees):
             self._share_across(asking)
         self.start()
@@ -116,9 +120,14 @@ class LiveTrees:
 
     def _share_across(self, asking: Sequence[TreeGrowth]) -> None:
         """All first roots are over: ask the rule once for the whole call."""
-        shares = [None] * len(asking) if self._spent else self._shares(asking, self._left)
+        shares = [None] * len(asking) if self._spent else self._shares(asking, self._left, self._rng)
         for tree, share in zip(asking, shares, strict=True):
             tree.share(share)
 
-    def _shares(self, asking: Sequence[TreeGrowth], left: int) -> list[Share]:
-        return self._allocation.further([self._state(tree.task, tree) for tree in asking], self._budget, left, self._rng)
+    def _shares(self, asking: Sequence[TreeGrowth], left: int, rng: np.random.Generator) -> list[Share]:
+        return self._allocation.further([self._state(tree.task, tree) for tree in asking], self._budget, left, rng)
+
+    def _generator(self, *seeds: int) -> np.random.Generator:
+        """What the allocation rule draws from, for one task or for all of a call, which the first one stands for."""
+        numbers = (self.ground.run_seed, self.ground.iteration, *seeds)
+        return np.random.default_rng(np.random.SeedSequence(numbers, spawn_key=(ALLOCATION_STREAM,)))

@@ -24,12 +24,12 @@ class RemoteEnv(TextEnv):
         self._number = next(_NUMBERS)
         self._signature = ""
         self._closed = False
-        host.environments += 1
-        try:
-            self.step_deadline_s, self.reset_deadline_s = host.call(self._number, "make", env_id, kwargs).value
-        except BaseException:
-            host.environments -= 1
-            raise
+        self.step_deadline_s, self.reset_deadline_s = host.call(self._number, "make", env_id, kwargs).value
+
+    @property
+    def alive(self) -> bool:
+        """False once it was closed, or its process has ended."""
+        return not self._closed and self._host.alive
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         observation, self._signature = self._host.call(self._number, "reset", seed).value
@@ -65,7 +65,7 @@ class RemoteEnv(TextEnv):
         if self._closed:
             return
         self._closed = True
-        self._host.environments -= 1
+        self._host.left()
         try:
             closed = self._host.call(self._number, "close", within_s=2 * GRACE_S).value
         except (EnvProcessLostError, TimeoutError):
@@ -85,13 +85,24 @@ class EnvHosts:
         self._lock = threading.Lock()
 
     def make(self, env_id: str, **kwargs: Any) -> RemoteEnv:
-        """An environment in the host that has the fewest."""
+        """An environment in the host that has the fewest; a host that ends meanwhile, through another's fault, is replaced once."""
+        try:
+            return self._made(env_id, kwargs)
+        except EnvProcessLostError:
+            return self._made(env_id, kwargs)
+
+    def _made(self, env_id: str, kwargs: dict[str, Any]) -> RemoteEnv:
         with self._lock:
             self._hosts = [host for host in self._hosts if host.alive]
             if len(self._hosts) < self._processes:
                 self._hosts.append(EnvHost(self._make_env))
             host = min(self._hosts, key=lambda host: host.environments)
-        return RemoteEnv(host, env_id, kwargs)
+            host.environments += 1
+        try:
+            return RemoteEnv(host, env_id, kwargs)
+        except BaseException:
+            host.left()
+            raise
 
     def close(self) -> None:
         """End all hosts."""

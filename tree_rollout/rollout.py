@@ -65,6 +65,8 @@ class Rollout:
     """True when no further turn will come."""
     shared: bool = False
     """True where the engine already holds the situation's observation, because the sequence was forked behind it."""
+    dropped: bool = False
+    """True where nobody waits for it any more: an environment that is being made for it is closed again."""
     turns: list[Turn] = field(default_factory=list)
     """Finished turns; their parents are filled in when they are added to the tree."""
     situations: list[Situation] = field(default_factory=list)

@@ -17,7 +17,8 @@ from tree_rollout.branching import branching_rule
 from tree_rollout.env_pool import EnvPool
 from tree_rollout.env_workers import EnvWorkers
 from tree_rollout.errors import SamplerError
-from tree_rollout.growth import Ground, TreeGrowth
+from tree_rollout.ground import Ground
+from tree_rollout.growth import TreeGrowth
 from tree_rollout.live_trees import LiveTrees
 from tree_rollout.remote_env import EnvHosts
 from tree_rollout.sampler_report import SamplerReport
@@ -72,9 +73,9 @@ class Sampler:
         A rollout whose environment fails is part of its tree and of `SamplerReport.failures`; faults of the engine, and those of an
         environment that the user can mend, are raised.
 
-        With `finish`, the call ends once that many trees are complete. The others are paused at the end of a turn and go on with the
-        next call, before its own tasks, under the weights that serve then; each turn names the version that sampled it (APRIL, CoPRIS).
-        `history` is what earlier iterations saw of the tasks, for allocation rules that use it.
+        With `finish`, the call ends once at least that many trees are complete. The others are paused at the end of a turn and go on with
+        the next call, before its own tasks, under the weights that serve then; each turn names the version that sampled it (APRIL,
+        CoPRIS). `history` is what earlier iterations saw of the tasks, for allocation rules that use it.
         """
         report = SamplerReport()
         grown = list(self._grow(tasks, run_seed, iteration, history, finish, report))
@@ -102,6 +103,7 @@ class Sampler:
     ) -> Iterator[TreeGrowth]:
         """Complete trees, `finish` of them; the others are paused. An error or an early end drops what is not complete."""
         _check(tasks, run_seed, iteration)
+        self._check_paused(tasks, run_seed, iteration)
         self._check_finish(finish, len(tasks))
         trees = self._trees(tasks, run_seed, iteration, history, report)
         scheduler = SCHEDULERS[self.settings.schedule](trees, self._workers)
@@ -115,8 +117,10 @@ class Sampler:
                 for growth in trees.take_done():
                     left -= 1
                     yield growth
+            trees.closing = True
             with report.timing("wall_s"):
                 scheduler.pause()
+            yield from trees.take_done()
             self._paused = trees.unfinished()
             report.paused_trees = len(self._paused)
         finally:
@@ -131,6 +135,13 @@ class Sampler:
         for growth in self._paused:
             growth.ground = replace(growth.ground, report=report)
         return LiveTrees(tasks, self._paused, ground, self.allocation, history)
+
+    def _check_paused(self, tasks: Sequence[Task], run_seed: int, iteration: int) -> None:
+        """A task that is paused under the same seeds would grow the same tree again."""
+        paused = {(growth.task.instance_key, growth.task.seed, growth.ground.run_seed, growth.ground.iteration) for growth in self._paused}
+        for task in tasks:
+            if (task.instance_key, task.seed, run_seed, iteration) in paused:
+                raise SamplerError(f"the task {task.env_id} with seed {task.seed} is paused and goes on by itself; leave it out")
 
     def _check_finish(self, finish: int | None, tasks: int) -> None:
         if finish is None:
@@ -154,9 +165,11 @@ class Sampler:
         self._abandon(self._paused)
         self._paused = []
         self._workers.close()
-        self._pool.close()
-        if self._hosts:
-            self._hosts.close()
+        try:
+            self._pool.close()
+        finally:
+            if self._hosts:
+                self._hosts.close()
 
     def __enter__(self) -> "Sampler":
         return self

@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from envs.errors import nearest
-from tree_rollout.allocation import AllocationRule, Budget, allocation_rule
+from tree_rollout.allocation import AllocationRule, Budget, TaskState, allocation_rule
 from tree_rollout.branching import branching_rule
 from tree_rollout.errors import SamplerError
 from tree_rollout.stopping import stopping_rule
+from tree_rollout.task import Task
 
 Schedule = Literal["lockstep", "continuous"]
 
@@ -52,7 +55,8 @@ class SamplerSettings:
     env_processes: int = 0
     """Processes over which environments are spread, for those that compute in Python or may hang in C; 0 keeps them in this one."""
     max_live: int | None = None
-    """Rollouts that may run at the same time: no further tree starts as long as its first roots would not fit. None for no limit."""
+    """No further tree starts as long as its first roots would make more live rollouts than this; what a tree gets after them comes on
+    top. None for no limit."""
     rollout_deadline_s: float | None = None
     """Seconds that the environment of one rollout may work altogether; then it ends with `StopReason.ROLLOUT_TIMEOUT`. None for no
     limit. Waiting for the engine or for other rollouts is not counted."""
@@ -94,12 +98,17 @@ class SamplerSettings:
         if self.forks and self.branching == "none" and not allocation.picks_turns:
             raise SamplerError(f"forks is {self.forks}, but the branching rule 'none' never forks; set forks to 0 or choose another rule")
         for name in ("token_budget", "step_budget"):
-            if getattr(self, name) is not None and not self.forks and not allocation.across:
+            if getattr(self, name) is not None and not self._more_later(allocation):
                 raise SamplerError(f"{name} limits forks and further roots, and there are none; leave {name} out or set forks")
         if self.temperature == 0 and self.roots + self.forks > 1:
             raise SamplerError("at temperature 0 all rollouts of a task are the same; set roots to 1 and forks to 0, or raise temperature")
         if self.max_live is not None and self.max_live < self.roots and not allocation.across:
             raise SamplerError(f"max_live is {self.max_live}, but a tree starts with {self.roots} roots; set max_live to at least that")
+
+    def _more_later(self, allocation: AllocationRule) -> bool:
+        """Whether the rule holds anything back when the first roots of unknown tasks start."""
+        budget, tasks = Budget(self.roots, self.forks), [TaskState(Task("any", seed)) for seed in range(2)]
+        return sum(allocation.first(tasks, budget, np.random.default_rng(0))) < len(tasks) * budget.rollouts
 
     @classmethod
     def plain(cls, max_turns: int, max_new_tokens: int, temperature: float = 1.0) -> "SamplerSettings":

@@ -80,16 +80,17 @@ class Continuous:
         engine, report = self._trees.ground.engine, self._trees.ground.report
         self._trees.start()
         self._environments(wait=not engine.pending and not self._trees.turns())
-        for tree, rollout in self._trees.turns():
-            request = tree.request(rollout)
+        asked = [(tree, rollout, tree.request(rollout)) for tree, rollout in self._trees.turns()]
+        for tree, rollout, request in asked:
             self._asked[request.handle] = tree, rollout, request
             rollout.asked = True
-            engine.submit(request)
-        if not engine.pending:
+        if not asked and not engine.pending:
             return
         report.engine_calls += 1
         try:
             with report.timing("engine_s"):
+                for _, _, request in asked:
+                    engine.submit(request)
                 answers = engine.step()
         except TurnError as fault:
             tree, rollout, _ = self._taken(fault.handle)

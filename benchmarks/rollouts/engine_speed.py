@@ -46,7 +46,7 @@ class Load:
 
 FULL = {
     "tiny": Load({1: 7, 8: 5, 32: 3, 128: 2}, prompt=64, equal=48, median=14, longest=128),
-    "SmolLM2-135M": Load({1: 3, 8: 2, 32: 1}, prompt=16, equal=16, median=5, longest=40, shortest=2),
+    "SmolLM2-135M": Load({1: 3, 8: 2, 32: 1}, prompt=16, equal=16, median=5, longest=24, shortest=2),
 }
 QUICK = {"tiny": Load({1: 3, 8: 1, 32: 1}, prompt=32, equal=24, median=8, longest=64, vllm=False)}
 

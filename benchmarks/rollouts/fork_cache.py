@@ -31,12 +31,14 @@ class Extent:
     """The conversation goes on until a prompt has so many."""
     last_turns: int
     """Of SmolLM2 only so many turns are forked, the last ones; its conversation before them is one prompt. 0 leaves it out."""
+    vllm: bool
+    """Whether vLLM is measured, which takes a start of its own."""
     forks: int = 4
     """At each turn."""
 
 
-FULL = Extent(tokens=1400, last_turns=6)
-QUICK = Extent(tokens=1000, last_turns=0)
+FULL = Extent(tokens=1400, last_turns=6, vllm=True)
+QUICK = Extent(tokens=1000, last_turns=0, vllm=False)
 LONG = 800
 """Tokens from which on a prompt counts in the row of vLLM, which shares whole blocks only."""
 
@@ -74,6 +76,8 @@ def measure(extent: Extent) -> PartResult:
     found, left_out = policies() if extent.last_turns else ([tiny_policy()], ["forks of SmolLM2-135M: not in --quick"])
     measured = [of_transformers(policy, extent, whole=policy.name == "tiny") for policy in found]
     try:
+        if not extent.vllm:
+            raise VLLMError("not in --quick")
         measured.append(of_vllm(tiny_policy(), extent))
     except VLLMError as error:
         left_out.append(f"forks of vLLM: {error}")

@@ -46,7 +46,7 @@ def test_a_conversation_is_what_the_engine_would_hold():
 
 
 def test_a_fork_computes_one_token_and_without_sharing_all_of_them():
-    extent = fork_cache.Extent(tokens=120, last_turns=2, forks=3)
+    extent = fork_cache.Extent(tokens=120, last_turns=0, vllm=False, forks=3)
     shares = fork_cache.of_transformers(tiny_policy(), extent, whole=True)
     assert shares.computed_K == (3,) * len(shares.prompt_K) and shares.alone_K == list(shares.asked_K)
     assert shares.asked_K == tuple(3 * prompt for prompt in shares.prompt_K) and shares.prompt_K[-1] >= 120
@@ -232,7 +232,7 @@ def test_every_turn_but_the_last_is_seen_whole():
     extent = turn_work.Extent(turns=6, early=(1, 3), late=(3, 5), repeats=1, rollouts=2, probes=1)
     found = turn_work.run(tiny_policy(), extent, 0)
     assert len(found.costs_K) == 5 and all(cost.sampler_s > 0 and cost.engine_s > 0 and cost.encoded > 0 for cost in found.costs_K)
-    assert [cost.length for cost in found.costs_K][0] == 0 and found.costs_K[0].given > found.costs_K[1].given
+    assert found.costs_K[0].length == 0 and found.costs_K[0].given > found.costs_K[1].given
     assert len(found.net[0]) == len(found.net[1]) == 1
 
 

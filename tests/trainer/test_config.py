@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from words_world import config_of
 
 import credit
 import envs
@@ -326,3 +327,10 @@ def test_yaml_words_are_words(tmp_path: Path) -> None:
     assert isinstance(yaml.safe_load("no"), bool), "what the loader guards against"
     assert load(tmp_path, "run: {out: no}").run.out == "no"
     assert load(tmp_path, "run: {out: 1:30}").run.out == "1:30"
+
+
+def test_a_rule_that_compares_tasks_needs_several_in_every_shard(tmp_path: Path) -> None:
+    few = {"rollout.allocation.rule": "vigor", "rollout.tasks": 3, "run.shards": 2}
+    with pytest.raises(ConfigError, match="set rollout.tasks to 4 or more"):
+        config_of(tmp_path, few)
+    assert config_of(tmp_path, {**few, "rollout.tasks": 4}).rollout.tasks == 4

@@ -111,7 +111,11 @@ def test_metrics_and_counts(tmp_path: Path) -> None:
     record, learner, state, _ = advanced(tmp_path, ScriptedPool(named), rollout__tasks=4, run__shards=2, optimizer__mini_batches=2)
     assert record["iteration"] == state.iteration == 1
     assert state.version == learner.version == 2
-    assert record["spent"]["forks"] == {"rollouts": 0, "tokens": 0, "steps": 0} and set(record["spent"]) == {"roots", "further_roots", "forks"}
+    assert record["spent"]["forks"] == {"rollouts": 0, "tokens": 0, "steps": 0} and set(record["spent"]) == {
+        "roots",
+        "further_roots",
+        "forks",
+    }
     assert set(record["waiting"]) == {"engine_idle_share", "env_idle_share", "loop_lag_s"}
     assert (record["turns"], record["rollouts"], record["branches"], record["tokens"]) == (20, 12, 4, 20)
     assert (state.generated_tokens, state.rollouts, state.branches) == (20, 12, 4)
@@ -245,7 +249,7 @@ def test_a_run_without_a_pool_remembers_nothing(tmp_path: Path) -> None:
 
 
 def test_what_the_allocation_rule_learned_is_kept_and_handed_to_every_shard(tmp_path: Path) -> None:
-    changes = {"rollout.roots": 4, "rollout.forks": 2, "rollout.branching.rule": "none", "rollout.allocation.rule": "trace"}
+    changes = {"rollout.tasks": 4, "rollout.roots": 4, "rollout.branching.rule": "none", "rollout.allocation.rule": "trace"}
     config = config_of(tmp_path, changes)
     pool, state = ScriptedPool(named), RunState()
     with Trace.create(tmp_path / "trace.sqlite", {}) as trace:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from random_world import ENV_ID, RandomWorld
@@ -43,3 +44,17 @@ def make(env_id: str, **kwargs: Any) -> RandomWorld:
 
 def make_unforkable(env_id: str) -> RandomWorld:
     return Unforkable()
+
+
+class SlowToClose(RandomWorld):
+    def __init__(self, marker: str) -> None:
+        super().__init__()
+        self.marker = marker
+
+    def close(self) -> None:
+        time.sleep(0.3)
+        Path(self.marker).touch()
+
+
+def make_slow_to_close(env_id: str, marker: str) -> RandomWorld:
+    return SlowToClose(marker)

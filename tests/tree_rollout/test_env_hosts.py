@@ -1,15 +1,18 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
-from dangerous_world import make, make_unforkable
+from dangerous_world import make, make_slow_to_close, make_unforkable
 from random_world import ENV_ID
 from sampler_world import agent, engine, frozen, grow, settings, tasks
 
 from envs.errors import AbilityError
 from tree_rollout.env_host import EnvHost, EnvProcessError, EnvProcessLostError
+from tree_rollout.errors import SamplerError
 from tree_rollout.remote_env import EnvHosts
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
+from tree_rollout.stepping import EnvContractError
 from tree_rollout.stop_reason import StopReason
 
 
@@ -89,3 +92,46 @@ def test_an_answer_that_is_none_ends_the_host():
     host.end()
     with pytest.raises(EnvProcessLostError):
         host.call(0, "reset", 0)
+
+
+def test_what_lived_in_a_process_that_ended_is_not_handed_out_again():
+    with Sampler(engine(), make, agent(), settings(env_processes=1, roots=2, forks=0, branching="none")) as sampler:
+        hanging = sampler.sample(tasks(range(2), deed="hang", step_deadline_s=0.5), run_seed=0)
+        assert hanging.failures
+        report = sampler.sample(tasks(range(4), deed="hang", step_deadline_s=0.5)[2:], run_seed=0)
+    assert not report.failures and len(report.trees) == 2
+
+
+def test_a_process_that_ends_while_others_are_made_in_it_fails_rollouts_and_no_more():
+    report = sample(range(4), {"deed": "leave"}, env_threads=4, roots=1, forks=0, branching="none", schedule="continuous")
+    assert {failure.reason for failure in report.failures} == {StopReason.ENV_ERROR} and len(report.trees) == 4
+
+
+def test_a_request_for_a_closed_environment_leaves_its_neighbours_alone():
+    hosts = EnvHosts(make, 1)
+    closed, other = hosts.make(ENV_ID), hosts.make(ENV_ID)
+    other.reset(seed=0)
+    closed.close()
+    assert not closed.alive and other.alive
+    with pytest.raises(EnvContractError, match="is closed"):
+        closed.snapshot()
+    assert other.step("a")[0]
+    hosts.close()
+    assert not other.alive
+
+
+def test_an_environment_has_time_to_close(tmp_path: Path):
+    hosts = EnvHosts(make_slow_to_close, 1)
+    env = hosts.make(ENV_ID, marker=str(tmp_path / "closed"))
+    env.reset(seed=0)
+    env.close()
+    assert (tmp_path / "closed").exists()
+    hosts.close()
+
+
+def test_a_maker_that_cannot_be_sent_is_one_sentence():
+    with (
+        Sampler(engine(), lambda env_id: make(env_id), agent(), settings(env_processes=1)) as sampler,
+        pytest.raises(SamplerError, match="give a function of a module"),
+    ):
+        sampler.sample(tasks(range(1)), run_seed=0)

@@ -1,13 +1,22 @@
 """The sampler does what allocation and stopping rules say: no more rollouts than the budget has, and every reason on record."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from sampler_world import Maker, agent, engine, frozen, grow, settings, tasks
 
 from tree_rollout.allocation import Share, register_allocation_rule
 from tree_rollout.branching import Decision
-from tree_rollout.errors import AllocationError, SamplerError, StoppingError, UnknownAllocationError, UnknownStoppingRuleError
+from tree_rollout.errors import (
+    AllocationError,
+    BranchingError,
+    SamplerError,
+    StoppingError,
+    UnknownAllocationError,
+    UnknownStoppingRuleError,
+)
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import Purpose
 from tree_rollout.stop_reason import StopReason
@@ -174,3 +183,22 @@ def test_similar_siblings_are_pruned_and_leave_the_statistics():
     pruned = report.stop_reasons[StopReason.PRUNED_SIMILAR]
     assert pruned > 0 and not report.failures
     assert all(any(tree.turns[leaf].stop_reason is not StopReason.PRUNED_SIMILAR for leaf in tree.leaves()) for tree in report.trees)
+
+
+@pytest.mark.parametrize("rule", ["vigor", "trace"])
+def test_a_budget_that_nothing_is_left_for_is_refused(rule: str):
+    with pytest.raises(SamplerError, match="token_budget limits forks and further roots"):
+        settings(token_budget=5, forks=0, branching="none", allocation=rule, roots=4)
+    settings(token_budget=5, forks=0, branching="none", allocation="pilot_commit", roots=4)
+
+
+@pytest.mark.parametrize("rule", ["topk_entropy", "arpo", "appo", "hybrid", "first_token"])
+def test_a_rule_that_compares_entropies_refuses_an_engine_without_them(rule: str):
+    by = engine()
+    generate = by.generate
+    by.generate = lambda requests: [
+        replace(sample, entropies_T=np.full(len(sample.ids_T), np.nan, np.float32)) for sample in generate(requests)
+    ]
+    with pytest.raises(BranchingError, match="choose random, uniform_depth or signal_per_token"):
+        grow(range(2), by, branching=rule)
+    assert grow(range(2), by, branching="random").branches > 0

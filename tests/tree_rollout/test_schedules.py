@@ -1,6 +1,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -272,3 +273,93 @@ def test_a_step_budget_stops_new_forks_and_lets_the_rest_finish():
     assert tight.branches == 0 and tight.unforked_trees == 10 and tight.budget_reached
     middle = grow(range(10), step_budget=tight.env_steps * 3 // 4)
     assert 0 < middle.unforked_trees < 10
+
+
+# ---------------------------------------------------------------- found by trying to break it
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "continuous"])
+def test_the_first_round_of_slow_work_is_done_together_too(schedule: str):
+    at_work, most, lock = 0, 0, threading.Lock()
+
+    def work(env: RandomWorld, action: str) -> None:
+        nonlocal at_work, most
+        with lock:
+            at_work, most = at_work + 1, max(most, at_work + 1)
+        time.sleep(0.02)
+        with lock:
+            at_work -= 1
+
+    grow(range(8), maker=Maker(work), schedule=schedule, roots=1, forks=0, branching="none", max_turns=1)
+    assert most > 2
+
+
+def test_where_the_first_turn_of_a_tree_is_given_up_its_other_roots_go_on():
+    by = engine()
+    step, given_up = by.step, [0]
+
+    def lossy() -> list[tuple[int, Sample]]:
+        for request in by.asked:
+            if request.seed[2:] == (1, 0, 0) and not given_up[0]:
+                given_up[0] += 1
+                by.cancel(request.handle)
+                raise TurnError.of(request.handle, "no answer")
+        return step()
+
+    by.step = lossy
+    maker = Maker()
+    report = grow(range(3), by, maker, schedule="continuous")
+    assert report.stop_reasons[StopReason.ENGINE_ERROR] == 1 and report.rollouts == 3 * 7 and not by.sequences
+    assert len(report.trees[1].leaves()) == 7 and len(maker.made) <= 3 * 4
+    assert by.computed == report.prefilled_tokens + report.sampled_tokens
+
+
+def test_nothing_is_made_for_rollouts_that_were_dropped():
+    made: list[RandomWorld] = []
+
+    def slow_maker(env_id: str) -> RandomWorld:
+        time.sleep(0.05)
+        made.append(RandomWorld())
+        return made[-1]
+
+    by = engine()
+    by.step = lambda: (_ for _ in ()).throw(RuntimeError("lost"))
+    running = Sampler(by, slow_maker, agent(), settings(schedule="continuous", env_threads=2, roots=2))
+    with running, pytest.raises(RuntimeError, match="lost"):
+        running.sample(tasks(range(12)), run_seed=0)
+    before = len(made)
+    time.sleep(0.3)
+    assert len(made) <= before + 2 and all(env.closed for env in made)
+
+
+def test_trees_that_are_complete_are_never_paused():
+    for seed in range(10):
+        with sampler(engine(), Maker(), schedule="continuous", max_live=6) as running:
+            report = running.sample(tasks(range(6)), run_seed=seed, finish=1)
+            assert all(not growth.tree.turns or growth.live for growth in running._paused)
+            assert len(report.trees) + report.paused_trees == 6
+
+
+def test_a_paused_task_cannot_be_given_again():
+    with sampler(engine(), Maker()) as running:
+        paused = {0, 1, 2} - {tree.seed for tree in running.sample(tasks(range(3)), run_seed=0, finish=1).trees}
+        with pytest.raises(SamplerError, match="is paused"):
+            running.sample(tasks(sorted(paused)), run_seed=0)
+        running.sample(tasks(sorted(paused)), run_seed=0, iteration=1)
+
+
+def test_a_close_that_raises_leaves_no_other_environment_open():
+    maker = Maker()
+    running = sampler(engine(), maker)
+    running.sample(tasks(range(3)), run_seed=0)
+    maker.made[0].close = lambda: (_ for _ in ()).throw(OSError("stuck"))
+    running.close()
+    assert all(env.closed for env in maker.made[1:])
+
+
+def test_a_turn_that_a_stop_text_ends_was_not_cut_off():
+    by = engine()
+    generate = by.generate
+    by.generate = lambda requests: [replace(sample, stopped=False, stop_text="</action>") for sample in generate(requests)]
+    assert grow(range(3), by, forks=0, branching="none").cut_turns == 0
+    assert grow(range(3), max_new_tokens=1, forks=0, branching="none").cut_turns > 0
