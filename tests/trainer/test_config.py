@@ -331,6 +331,6 @@ def test_yaml_words_are_words(tmp_path: Path) -> None:
 
 def test_a_rule_that_compares_tasks_needs_several_in_every_shard(tmp_path: Path) -> None:
     few = {"rollout.allocation.rule": "vigor", "rollout.tasks": 3, "run.shards": 2}
-    with pytest.raises(ConfigError, match="set rollout.tasks to 4 or more"):
+    with pytest.raises(ConfigError, match=r"set rollout\.tasks to 4 or more"):
         config_of(tmp_path, few)
     assert config_of(tmp_path, {**few, "rollout.tasks": 4}).rollout.tasks == 4
