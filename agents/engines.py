@@ -86,7 +86,7 @@ ENGINES: Mapping[str, EngineEntry] = {
 
 def engine_entry(name: str) -> EngineEntry:
     """The row of that name; raises `UnknownEngineError` with the nearest name."""
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise UnknownEngineError(f"no engine is called {name!r}; {nearest(str(name), ENGINES)}")
     return ENGINES[name]
 

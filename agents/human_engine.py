@@ -52,10 +52,13 @@ class HumanEngine(TurnEngine):
             del self._waiting[handle]
             raise TurnError.of(handle, f"nobody answers for sequence {handle}: the input was closed; run it at a terminal") from error
         del self._waiting[handle]
-        return [(handle, self._sample(answer, request, room))]
+        try:
+            return [(handle, self._sample(answer, request, room))]
+        except (TypeError, ValueError) as error:
+            raise TurnError.of(handle, f"the answer for sequence {handle} is no text: {error}") from error
 
     def _give_up(self, handle: int) -> None:
-        del self._waiting[handle]
+        self._waiting.pop(handle, None)
 
     def _sample(self, answer: str, request: SampleRequest, room: int) -> Sample:
         ids_T = np.append(encode(self._tokenizer, answer), np.int32(self._stop_ids[0]))[:room]

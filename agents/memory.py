@@ -70,6 +70,13 @@ class SlidingWindow:
     gap: str = "\n[...]\n"
 
     def __post_init__(self) -> None:
+        for name, value in (("turns", self.turns), ("tokens", self.tokens)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise SettingError(f"{name} of a sliding window is {value!r}; give an integer")
+        if isinstance(self.share, bool) or not isinstance(self.share, int | float):
+            raise SettingError(f"share of a sliding window is {self.share!r}; give a number from 0 to below 1")
+        if not isinstance(self.keep_first, bool) or not isinstance(self.gap, str):
+            raise SettingError(f"keep_first {self.keep_first!r} must be true or false, and gap {self.gap!r} a text")
         if self.turns is None and self.tokens is None:
             raise SettingError("a sliding window needs a size; give it turns or tokens")
         if (self.turns is not None and self.turns < 1) or (self.tokens is not None and self.tokens < 1):

@@ -57,7 +57,7 @@ class ToolCallAction:
         return "\n".join(f"{_OPEN}\n{call}\n{_CLOSE}" for call in calls)
 
     def _calls(self, text: str) -> list[ToolCall]:
-        """Read from tag to tag. The JSON decides where a call ends, so a string in it may spell any tag.
+        """Read from tag to tag. The JSON decides where a call ends, so a string in it may spell any tag but `<tool_response>`.
 
         What turns out to have been thinking is forgotten, its faults included.
         """

@@ -155,7 +155,8 @@ class DynamicSamplingConfig(Section):
     """Replacing trees whose rollouts all ended alike, from which nothing is to be learned."""
 
     most: Annotated[float, Field(ge=1, le=1000)] | None = None
-    """Tasks that an iteration draws at most, as a multiple of `rollout.tasks`; null replaces none."""
+    """Tasks that an iteration draws at most, as a multiple of `rollout.tasks`; null replaces none. What is alike, the environment's own
+    reward decides."""
     fill_up: bool = False
     """Whether trees that ended alike are learned from after all where too few others came up."""
 
@@ -200,7 +201,7 @@ class RolloutConfig(Section):
     env_threads: int = Field(default=16, ge=0, le=10_000)
     """Environments of a shard that may work at the same time, where their work is worth a thread; 0 has them work one by one."""
     env_processes: int = Field(default=0, ge=0, le=1024)
-    """Processes over which a shard's environments are spread; 0 keeps them in the shard's own."""
+    """Processes over which a shard's environments are spread; 0 keeps them in its own. What hangs for good takes its process along."""
     deadline_s: Annotated[float, Field(gt=0)] | None = None
     """Seconds that the environment of one rollout may work altogether; null sets no limit."""
 

@@ -13,7 +13,11 @@ _COMPANIONS = {
     "env.id": ("env.kwargs", "warmstart.habits"),
     "credit.method": ("credit.settings",),
     "credit.signature": ("credit.signature_settings",),
+    "rollout.allocation.rule": ("rollout.allocation.options",),
     "rollout.branching.rule": ("rollout.branching.options",),
+    "rollout.task_choice.rule": ("rollout.task_choice.options",),
+    "agent.memory": ("agent.memory_settings",),
+    "agent.action_format": ("agent.action_settings",),
     "policy.path": ("policy",),
 }
 

@@ -114,7 +114,14 @@ class Shard:
     def measure(self, tasks: Sequence[Task], temperature: float, seed: int, version: int) -> list[Outcome]:
         """One rollout per task with the present weights, without forks; nothing is kept."""
         config = self._config
-        settings = SamplerSettings.plain(config.env.max_turns, config.rollout.max_new_tokens, temperature)
+        rollout = config.rollout
+        settings = SamplerSettings.plain(
+            config.env.max_turns,
+            rollout.max_new_tokens,
+            temperature,
+            env_threads=rollout.env_threads,
+            rollout_deadline_s=rollout.deadline_s,
+        )
         outcomes: list[Outcome] = []
         for start in range(0, len(tasks), _MEASURED_AT_ONCE):
             report = self._grow(tasks[start : start + _MEASURED_AT_ONCE], settings, seed, 0, version)

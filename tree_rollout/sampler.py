@@ -56,6 +56,7 @@ class Sampler:
         """Kept from call to call, as some rules learn from what they see."""
         self._stopping = [stopping_rule(name, options) for name, options in settings.stopping]
         self._paused: list[TreeGrowth] = []
+        self._growing = False
 
     def sample(
         self,
@@ -102,6 +103,8 @@ class Sampler:
         report: SamplerReport,
     ) -> Iterator[TreeGrowth]:
         """Complete trees, `finish` of them; the others are paused. An error or an early end drops what is not complete."""
+        if self._growing:
+            raise SamplerError("a stream of this sampler is still open; read it to its end or close it first")
         _check(tasks, run_seed, iteration)
         self._check_paused(tasks, run_seed, iteration)
         self._check_finish(finish, len(tasks))
@@ -110,6 +113,7 @@ class Sampler:
         left = len(tasks) + len(self._paused) if finish is None else finish
         self._paused = []
         busy_s = self._workers.busy_s
+        self._growing = True
         try:
             while left > 0 and not trees.over:
                 with report.timing("wall_s"):
@@ -124,6 +128,7 @@ class Sampler:
             self._paused = trees.unfinished()
             report.paused_trees = len(self._paused)
         finally:
+            self._growing = False
             report.env_busy_s += self._workers.busy_s - busy_s
             if not self._paused:
                 self._abandon(trees.unfinished())

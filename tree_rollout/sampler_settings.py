@@ -73,11 +73,25 @@ class SamplerSettings:
                 raise SamplerError(f"{name} is {value!r}; give an integer of at least {bound}")
         if self.env_processes and not self.env_threads:
             raise SamplerError(f"env_processes is {self.env_processes}, but env_threads 0 lets one of them work at a time; set env_threads")
+        self._check_kinds()
         self._check_numbers()
         branching_rule(self.branching, self.branching_options)
         self._check_together(allocation_rule(self.allocation, self.allocation_options))
         for name, options in self.stopping:
             stopping_rule(name, options)
+
+    def _check_kinds(self) -> None:
+        for name in ("branching_options", "allocation_options"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise SamplerError(f"{name} is {getattr(self, name)!r}; give a mapping from options to values")
+        pairs = self.stopping if isinstance(self.stopping, list | tuple) else [None]
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], Mapping) for pair in pairs):
+            raise SamplerError(f"stopping is {self.stopping!r}; give (rule, options) pairs, such as [('decided', {{}})]")
+        if len({repr(pair) for pair in pairs}) < len(pairs):
+            raise SamplerError("a stopping rule is named twice with the same options; the second has no effect, so leave it out")
+        for name in ("temperature", "rollout_deadline_s"):
+            if isinstance(getattr(self, name), bool):
+                raise SamplerError(f"{name} is {getattr(self, name)!r}; give a number")
 
     def _check_numbers(self) -> None:
         if not (isinstance(self.temperature, int | float) and math.isfinite(self.temperature) and self.temperature >= 0):
@@ -111,6 +125,6 @@ class SamplerSettings:
         return sum(allocation.first(tasks, budget, np.random.default_rng(0))) < len(tasks) * budget.rollouts
 
     @classmethod
-    def plain(cls, max_turns: int, max_new_tokens: int, temperature: float = 1.0) -> "SamplerSettings":
-        """One rollout per task, no forks and no snapshots, as an evaluation wants it."""
-        return cls(1, 0, "none", max_turns=max_turns, max_new_tokens=max_new_tokens, temperature=temperature)
+    def plain(cls, max_turns: int, max_new_tokens: int, temperature: float = 1.0, **others: Any) -> "SamplerSettings":
+        """One rollout per task, no forks and no snapshots, as an evaluation wants it; `others` are further settings."""
+        return cls(1, 0, "none", max_turns=max_turns, max_new_tokens=max_new_tokens, temperature=temperature, **others)

@@ -1,6 +1,7 @@
 """A person sees what is new, and what they type is held as they typed it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,3 +74,17 @@ def test_nobody_answers() -> None:
     assert caught.value.handle == handle and engine.pending == 0 and engine.length(handle) == 0
     with pytest.raises(EngineError, match="stop_ids"):
         HumanEngine(TOKENIZER, [])
+
+
+@pytest.mark.parametrize("answer", ["\ud800", 5])
+def test_an_answer_that_is_no_text_is_a_turn_that_failed(answer: Any) -> None:
+    assert isinstance(STOP, int)
+    engine = HumanEngine(TOKENIZER, [STOP], ask=lambda _: answer)
+    handle = engine.start()
+    with pytest.raises(TurnError, match="is no text"):
+        engine.generate([request(handle, "look")])
+    engine.submit(request(handle, "look"))
+    with pytest.raises(TurnError, match="is no text"):
+        engine.step()
+    engine.release(handle)
+    assert engine.held == 0

@@ -338,3 +338,13 @@ def test_a_copy_shares_what_it_holds() -> None:
     Sequences(fork).ids = []
     fork.record(np.array([5], dtype=np.int32), stopped=False)
     assert fork.turns == 2 and context.turns == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"turns": True}, {"turns": 2.5}, {"turns": "3"}, {"tokens": float("inf")}, {"turns": 3, "gap": 5}, {"turns": 3, "keep_first": "no"},
+     {"turns": 3, "share": "half"}, {"turns": 3, "share": True}],
+)  # fmt: skip
+def test_values_of_another_kind_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=r"give|must be"):
+        make_memory("sliding_window", **settings)

@@ -250,6 +250,21 @@ def test_another_method_drops_the_settings_of_the_old_one(tmp_path: Path) -> Non
     assert (changed.credit.method, changed.credit.settings) == ("gigpo", {"gamma": 0.9})
 
 
+@pytest.mark.parametrize(
+    ("chooser", "companion"),
+    [
+        ("rollout.allocation.rule", "rollout.allocation.options"),
+        ("rollout.task_choice.rule", "rollout.task_choice.options"),
+        ("agent.memory", "agent.memory_settings"),
+        ("agent.action_format", "agent.action_settings"),
+    ],
+)
+def test_another_choice_drops_the_options_of_the_old_one(chooser: str, companion: str) -> None:
+    base = nest({chooser: "old", companion: {"size": 3}})
+    assert lay_over(base, nest({chooser: "new"})) == nest({chooser: "new"})
+    assert lay_over(base, nest({chooser: "old"})) == base
+
+
 def test_another_environment_drops_the_habits_of_the_old_one_s_demonstrator() -> None:
     base = {"env": {"id": "a/A-v0", "kwargs": {"size": 3}}, "warmstart": {"steps": 5, "habits": {"forget": 0.5}}}
     assert lay_over(base, {"env": {"id": "b/B-v0"}}) == {"env": {"id": "b/B-v0"}, "warmstart": {"steps": 5}}

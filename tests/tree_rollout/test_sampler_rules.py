@@ -202,3 +202,44 @@ def test_a_rule_that_compares_entropies_refuses_an_engine_without_them(rule: str
     with pytest.raises(BranchingError, match="choose random, uniform_depth or signal_per_token"):
         grow(range(2), by, branching=rule)
     assert grow(range(2), by, branching="random").branches > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stopping": ["decided"]}, "give .rule, options. pairs"),
+        ({"stopping": None}, "give .rule, options. pairs"),
+        ({"stopping": [("decided", 3)]}, "give .rule, options. pairs"),
+        ({"stopping": [("decided", {}), ("decided", {})]}, "named twice"),
+        ({"allocation_options": [1]}, "give a mapping"),
+        ({"branching_options": None}, "give a mapping"),
+        ({"temperature": True}, "give a number"),
+        ({"rollout_deadline_s": True}, "give a number"),
+    ],
+)
+def test_values_of_another_kind_are_one_sentence(changes: dict[str, Any], message: str):
+    with pytest.raises(SamplerError, match=message):
+        settings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("further", "message"),
+    [
+        (lambda tasks: [Share(0, 1, None) for _ in tasks], "give the turns as a tuple"),  # pyright: ignore
+        (lambda tasks: tasks.clear() or [], "AttributeError"),
+    ],
+)
+def test_a_rule_that_misbehaves_is_named(further: Any, message: str):
+    class Misbehaves:
+        decision = Decision.PROSPECTIVE
+
+        def first(self, tasks: Any, budget: Any, rng: Any) -> list[int]:
+            return [budget.roots] * len(tasks)
+
+        def further(self, tasks: Any, budget: Any, left: int, rng: Any) -> Any:
+            return further(tasks)
+
+    name = f"misbehaves_{message[:4]}"
+    register_allocation_rule(name, Misbehaves)
+    with pytest.raises(AllocationError, match=f"{name}.*{message}"):
+        grow(range(2), allocation=name)

@@ -363,3 +363,16 @@ def test_a_turn_that_a_stop_text_ends_was_not_cut_off():
     by.generate = lambda requests: [replace(sample, stopped=False, stop_text="</action>") for sample in generate(requests)]
     assert grow(range(3), by, forks=0, branching="none").cut_turns == 0
     assert grow(range(3), max_new_tokens=1, forks=0, branching="none").cut_turns > 0
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "continuous"])
+def test_no_call_begins_while_a_stream_is_open(schedule: str):
+    by = engine()
+    with sampler(by, Maker(), schedule=schedule) as running:
+        stream = running.stream(tasks(range(3)), run_seed=0, report=SamplerReport())
+        next(stream)
+        with pytest.raises(SamplerError, match="still open"):
+            running.sample(tasks(range(3, 5)), run_seed=0)
+        assert len(list(stream)) == 2
+        assert trees_of(running.sample(tasks(range(3, 5)), run_seed=0)) == trees_of(grow(range(3, 5)))
+    assert not by.sequences

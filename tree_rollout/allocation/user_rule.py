@@ -33,6 +33,8 @@ class UserAllocation:
                 f"the allocation rule {name!r} is a {type(rule).__name__} without `first`, `further` and a `decision` of type Decision; "
                 "give it all three"
             )
+        if not isinstance(getattr(rule, "predictor", None), SuccessPredictor | None):
+            raise AllocationError(f"the predictor of the allocation rule {name!r} is no SuccessPredictor; give one, or leave it out")
         return cls(name, rule)
 
     @property
@@ -63,7 +65,7 @@ class UserAllocation:
 
     def first(self, tasks: Sequence[TaskState], budget: Budget, rng: np.random.Generator) -> list[int]:
         """What the rule gives: at least one root for each task, and no more than the budget's."""
-        counts = self._asked(lambda: list(self.rule.first(tasks, budget, rng)), tasks, "first")
+        counts = self._asked(lambda: list(self.rule.first(tuple(tasks), budget, rng)), tasks, "first")
         for task, count in zip(tasks, counts, strict=True):
             if not _is_count(count, 1):
                 raise self._wrong(f"gave {count!r} first roots to {task.key}; give an integer of at least 1")
@@ -73,7 +75,7 @@ class UserAllocation:
 
     def further(self, tasks: Sequence[TaskState], budget: Budget, left: int, rng: np.random.Generator) -> list[Share]:
         """What the rule gives: shares of what is left, with turns that can be forked where it picks them itself."""
-        given = self._asked(lambda: list(self.rule.further(tasks, budget, left, rng)), tasks, "further")
+        given = self._asked(lambda: list(self.rule.further(tuple(tasks), budget, left, rng)), tasks, "further")
         shares = [self._checked(share, task) for share, task in zip(given, tasks, strict=True)]
         total = sum(share.roots + share.forks for share in shares)
         if total > left:
@@ -94,7 +96,10 @@ class UserAllocation:
     def _checked(self, share: Any, task: TaskState) -> Share:
         if not isinstance(share, tuple) or not 2 <= len(share) <= 3 or not all(_is_count(count, 0) for count in share[:2]):
             raise self._wrong(f"gave {share!r} to {task.key}; give a Share of roots and forks that are not negative")
-        branches = tuple(share[2]) if len(share) == 3 else ()
+        branches = share[2] if len(share) == 3 else ()
+        if not isinstance(branches, tuple | list):
+            raise self._wrong(f"gave {share!r} to {task.key}; give the turns as a tuple of Branch")
+        branches = tuple(branches)
         if len(branches) != (share[1] if self.picks_turns else 0):
             turns = "one turn for each fork" if self.picks_turns else "no turns, or set `picks_turns`"
             raise self._wrong(f"gave {share[1]} forks with {len(branches)} turns to {task.key}; give {turns}")
