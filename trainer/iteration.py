@@ -145,9 +145,9 @@ class Trainer:
             "new_segments": sum(report.new_segments for report in reports),
             "spent": {str(purpose): asdict(sum_spent(report.spent[purpose] for report in reports)) for purpose in Purpose},
             "waiting": {
-                "engine_idle_share": float(np.mean([report.engine_idle_share for report in reports])),
-                "env_idle_share": float(np.mean([report.env_idle_share for report in reports])),
-                "loop_lag_s": max(report.lag_s() for report in reports),
+                "engine_idle_share": sum(report.engine_idle_share for report in reports) / max(1, len(reports)),
+                "env_idle_share": sum(report.env_idle_share for report in reports) / max(1, len(reports)),
+                "loop_lag_s": max((report.lag_s() for report in reports), default=0.0),
             },
             "entropy": sum(turn.entropy for turn in turns) / max(1, len(turns)),
             "advantage_std": float(advantages.std()) if advantages.size else 0.0,
