@@ -191,6 +191,7 @@ def test_an_interrupt_ends_all_of_it_with_one_line(tmp_path):
             # Two workers and the tracker of shared resources.
             children = psutil.Process(process.pid).children(recursive=True)
         assert len(children) == 3
+        time.sleep(1)  # Until the jobs are handed out, it leaves interrupts for later.
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
     finally:
