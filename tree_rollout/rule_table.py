@@ -22,6 +22,31 @@ def refused_as(error: type[TreeRolloutError]) -> Iterator[None]:
         raise error(str(fault)) from None
 
 
+def imported(name: str, error: type[TreeRolloutError]) -> Any:
+    """What `module:name` names; where it cannot be imported, an `error`."""
+    try:
+        return import_function(name)
+    except SignatureError as fault:
+        raise error(str(fault)) from fault
+
+
+def check_options(
+    kind: str, name: str, rule: Callable[..., Any], given: Mapping[str, Any], error: type[TreeRolloutError], before: int = 0
+) -> None:
+    """Raise where the options are not those that the rule takes after its first `before` arguments."""
+    takes = inspect.signature(rule)
+    parameters = list(takes.parameters.values())[before:]
+    known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    for option in given:
+        if option not in known and len(known) == len(parameters):
+            hint = nearest(option, known) if known else "it takes none"
+            raise error(f"the {kind} {name!r} has no option {option!r}; {hint}")
+    try:
+        takes.bind(*[None] * before, **given)
+    except TypeError as fault:
+        raise error(f"the options of the {kind} {name!r} do not fit: {fault}") from fault
+
+
 @dataclass(frozen=True)
 class RuleTable(Generic[Rule]):
     """The rules of one kind: those of this package, those that were registered, and any importable one as `module:Class`."""
@@ -54,10 +79,10 @@ class RuleTable(Generic[Rule]):
         given = dict(options or {})
         maker = self.own.get(name) if isinstance(name, str) else None
         if maker is not None:
-            self._check_options(name, maker, given)
+            check_options(self.kind, name, maker, given, self.error)
             return maker(**given)
         own = self._found(name)
-        self._check_options(name, own, given)
+        check_options(self.kind, name, own, given, self.error)
         return self.check(name, own(**given))
 
     def _found(self, name: str) -> Callable[..., Any]:
@@ -66,21 +91,58 @@ class RuleTable(Generic[Rule]):
             return self.registered[name]
         if not isinstance(name, str) or ":" not in name:
             raise self.unknown(f"no {self.kind} is called {name!r}; {nearest(str(name), self.names())} (or your own as module:Class)")
-        try:
-            return import_function(name)
-        except SignatureError as error:
-            raise self.error(str(error)) from error
+        return imported(name, self.error)
 
-    def _check_options(self, name: str, maker: Callable[..., Any], given: Mapping[str, Any]) -> None:
-        """Raise where the options are not those that the class takes."""
-        takes = inspect.signature(maker)
-        parameters = takes.parameters.values()
-        known = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
-        for option in given:
-            if option not in known and len(known) == len(parameters):
-                hint = nearest(option, known) if known else "it takes none"
-                raise self.error(f"the {self.kind} {name!r} has no option {option!r}; {hint}")
-        try:
-            takes.bind(**given)
-        except TypeError as error:
-            raise self.error(f"the options of the {self.kind} {name!r} do not fit: {error}") from error
+
+@dataclass(frozen=True)
+class FunctionTable(Generic[Rule]):
+    """Rules that a plain function may be as well: those of this package, those that were registered, any importable `module:function`."""
+
+    kind: str
+    """What errors call a rule, such as "branching rule"."""
+    own: Mapping[str, Callable[..., Rule]]
+    error: type[TreeRolloutError]
+    unknown: type[TreeRolloutError]
+    before: int
+    """Arguments that a function gets before its options."""
+    function: str
+    """What such a function is, in an error's words: "a function from ... to ..."."""
+    bind: Callable[[str, Callable[..., Any], Mapping[str, Any]], Rule]
+    """Makes a rule of a function with its options, under its name, whose answers are checked."""
+    check: Callable[[str, Any], Rule]
+    """The same of what a class of one's own made; raises `error` where it lacks something."""
+    registered: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Those of this package, then those that were registered."""
+        return [*self.own, *self.registered]
+
+    def register(self, name: str, rule: Callable[..., Any]) -> None:
+        """Add a function or a class; a name that is taken is an error."""
+        if not isinstance(name, str) or not name or ":" in name:
+            raise self.error(f"a {self.kind} cannot be called {name!r}; give a word without ':'")
+        if name in self.names():
+            raise self.error(f"a {self.kind} called {name!r} is registered already; choose another name")
+        if not callable(rule):
+            raise self.error(f"the {self.kind} {name!r} is a {type(rule).__name__}; give {self.function}")
+        self.registered[name] = rule
+
+    def make(self, name: str, options: Mapping[str, Any] | None = None) -> Rule:
+        """The rule called `name` with its options."""
+        given = dict(options or {})
+        maker = self.own.get(name) if isinstance(name, str) else None
+        if maker is not None:
+            check_options(self.kind, name, maker, given, self.error)
+            return maker(**given)
+        thing = self._found(name)
+        is_class = isinstance(thing, type)
+        check_options(self.kind, name, thing, given, self.error, before=0 if is_class else self.before)
+        return self.check(name, thing(**given)) if is_class else self.bind(name, thing, given)
+
+    def _found(self, name: str) -> Callable[..., Any]:
+        """What was registered or can be imported under that name."""
+        if isinstance(name, str) and name in self.registered:
+            return self.registered[name]
+        if not isinstance(name, str) or ":" not in name:
+            raise self.unknown(f"no {self.kind} is called {name!r}; {nearest(str(name), self.names())} (or your own as module:function)")
+        return imported(name, self.error)

@@ -1,6 +1,6 @@
 import pickle
 import re
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ STRICT: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def own_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
-    monkeypatch.setattr(table, "_REGISTERED", {})
+    monkeypatch.setattr(table, "_TABLE", replace(table._TABLE, registered={}))
 
 
 # ---------------------------------------------------------------------- what holds for all

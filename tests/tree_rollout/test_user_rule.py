@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +26,7 @@ from tree_rollout.walk import depths
 @pytest.fixture
 def own_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
-    monkeypatch.setattr(table, "_REGISTERED", {})
+    monkeypatch.setattr(table, "_TABLE", replace(table._TABLE, registered={}))
 
 
 def deepest(grown: TrajectoryTree, budget: int, rng: np.random.Generator, least: int = 0) -> list[tuple[int, float]]:
