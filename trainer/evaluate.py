@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import envs
+from trainer.backend import WorkerGroup
 from trainer.config import Config
 from trainer.errors import TooManyFailuresError
 from trainer.rollout_outcome import Outcome
-from trainer.shard_pool import ShardPool
 from trainer.statistics import Proportion
 from tree_rollout.task import Task
 
@@ -91,14 +91,14 @@ def held_out_tasks(config: Config, split: str | None = None, count: int | None =
 
 
 def measure(
-    pool: ShardPool, config: Config, tasks: Sequence[Task], kinds: Sequence[str], mode: str, version: int, seed: int | None = None
+    workers: WorkerGroup, config: Config, tasks: Sequence[Task], kinds: Sequence[str], mode: str, version: int, seed: int | None = None
 ) -> Measurement:
     """Measure the present weights, which are called `version`, on tasks of these kinds in one mode; shard s takes every S-th task.
 
     Raises `TooManyFailuresError` where more rollouts failed than `run.max_failed_share` allows, or all of them.
     """
     shards, drawn = config.run.shards, config.evaluation.seed if seed is None else seed
-    parts = pool.call("measure", [(tasks[shard::shards], MODES[mode], drawn, version) for shard in range(shards)])
+    parts = workers.call("measure", [(tasks[shard::shards], MODES[mode], drawn, version) for shard in range(shards)])
     outcomes: list[Outcome] = [parts[index % shards][index // shards] for index in range(len(tasks))]
     failed = [(task, outcome) for task, outcome in zip(tasks, outcomes, strict=True) if outcome.stop_reason.failed]
     if len(failed) == len(tasks) or len(failed) > config.run.max_failed_share * len(tasks):

@@ -1,21 +1,15 @@
 """Measures a policy of a finished or stopped run; the run folder stays as it is."""
 
-import tempfile
-from pathlib import Path
-
 import torch
 from rich.console import Console
 from rich.table import Table
 
-from agents.policy_folder import load_policy
 from trainer.config import Config
 from trainer.errors import UsageError
 from trainer.evaluate import MODES, Measurement, held_out_tasks, measure, task_types
+from trainer.local_backend import local_backend
 from trainer.progress import Progress
 from trainer.run_folder import RunFolder
-from trainer.shard_pool import ShardPool, workers
-from trainer.shard_spec import ShardSpec
-from trainer.shared_parameters import SharedParameters
 
 MOST_TASKS = 1_000_000
 """As for the setting `evaluation.tasks`."""
@@ -38,16 +32,12 @@ def evaluate_run(
     held_out = held_out_tasks(config, split, tasks, seed)
     kinds = task_types(held_out)
     measured: dict[str, Measurement] = {}
-    with tempfile.TemporaryDirectory(prefix="branchwise-") as scratch, Progress(console) as progress:
+    with Progress(console) as progress:
         progress.stage("starting processes", total=1)
-        model, _ = load_policy(policy)
-        spec = ShardSpec(config, policy, policy, Path(scratch) / "parameters")
-        shared = SharedParameters(spec.parameters, SharedParameters.size(model), spec.shards)
-        shared.publish(model)
-        with ShardPool(spec, workers(config)) as pool:
+        with local_backend(config, policy, policy) as backend:
             progress.stage("evaluation", total=len(MODES))
             for done, mode in enumerate(MODES, 1):
-                measured[mode] = measure(pool, config, held_out, kinds, mode, number, seed)
+                measured[mode] = measure(backend.rollout, config, held_out, kinds, mode, number, seed)
                 progress.update(done, **{mode: measured[mode].success})
     _print(console, config, number, measured, split)
     return measured

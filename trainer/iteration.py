@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from trainer.backend import Backend
 from trainer.config import Config
 from trainer.errors import TooManyFailuresError
 from trainer.learn_report import LearnReport
-from trainer.learner import Learner
-from trainer.mini_batch import Place, mini_batches
+from trainer.mini_batch import mini_batches
 from trainer.run_state import RunState
 from trainer.sampled_trees import SampledTrees
-from trainer.shard_pool import ShardPool
 from trainer.task_source import TaskSource
 from trainer.tree_credit import TreeCredit, assign
 from tree_rollout.sampler_report import Purpose, SamplerReport, sum_spent
@@ -28,10 +27,9 @@ from tree_rollout.tree import TrajectoryTree
 class Trainer:
     """Advances a run by one iteration at a time; `state` says where it stands."""
 
-    def __init__(self, config: Config, pool: ShardPool, learner: Learner, trace: Trace, state: RunState) -> None:
+    def __init__(self, config: Config, backend: Backend, trace: Trace, state: RunState) -> None:
         self._config = config
-        self._pool = pool
-        self._learner = learner
+        self._backend = backend
         self._trace = trace
         self._tasks = TaskSource(config, state)
         self.state = state
@@ -51,8 +49,8 @@ class Trainer:
             self._trace.append(sampled.trees, number, advantages)
         self._check_failures(sampled.reports, number)
         with self.state.timing("training"):
-            learned = self._learn(assigned.trees, [sampled.places[index] for index in sampled.chosen], number)
-        self.state.iteration, self.state.version = number, self._learner.version
+            learned = self._learn(chosen, assigned.trees, [sampled.shards[index] for index in sampled.chosen], number)
+        self.state.iteration, self.state.version = number, self._backend.learner.version
         figures = {f"credit_{name}": value for name, value in assigned.diagnostics.items()}
         figures |= self._tasks.observe(sampled.trees, number) | sampled.figures
         return self._metrics(number, sampled.reports, sampled.trees, assigned.trees) | figures | learned
@@ -64,7 +62,7 @@ class Trainer:
         draw = config.tasks
         while draw:
             tasks = self._tasks.draw(number, draw, sampled.tasks)
-            sampled.add(tasks, self._round(tasks, number, more=bool(sampled.tasks)))
+            sampled.add(tasks, self._round(tasks, number))
             draw = 0
             if config.dynamic_sampling.most is not None:
                 drawn, fill_up = len(sampled.tasks), config.dynamic_sampling.fill_up
@@ -72,11 +70,11 @@ class Trainer:
                 draw = sampled.refilled(outcome)
         return sampled
 
-    def _round(self, tasks: Sequence[Task], number: int, more: bool) -> list[SamplerReport]:
+    def _round(self, tasks: Sequence[Task], number: int) -> list[SamplerReport]:
         """Shard s takes every S-th task."""
         shards = self._config.run.shards
-        parts = [tasks[shard::shards] for shard in range(shards)]
-        return self._pool.call("sample", [(part, number, self._learner.version, self._tasks.memory(part), more) for part in parts])
+        parts, version = [tasks[shard::shards] for shard in range(shards)], self._backend.learner.version
+        return self._backend.rollout.call("sample", [(part, number, version, self._tasks.memory(part)) for part in parts])
 
     def _check_failures(self, reports: Sequence[SamplerReport], number: int) -> None:
         """Stop where too many rollouts failed; the trees that show it are on the disk by now."""
@@ -89,19 +87,21 @@ class Trainer:
                 f"{self._config.run.max_failed_share:g} of them; the first: task seed {first.task.seed}, {first.reason}: {first.message}"
             )
 
-    def _learn(self, credits: Sequence[TreeCredit], places: Sequence[Place], number: int) -> dict[str, float]:
+    def _learn(
+        self, trees: Sequence[TrajectoryTree], credits: Sequence[TreeCredit], shards: Sequence[int], number: int
+    ) -> dict[str, float]:
         """The iteration's optimizer steps; how many is set by the configuration alone."""
         config = self._config
         rng = np.random.default_rng([config.run.seed, 4, number])
         total, norms = LearnReport(), []
-        for batch in mini_batches(credits, places, config.optimizer.mini_batches, config.run.shards, rng):
-            reports: list[LearnReport] = self._pool.call("learn", [(share,) for share in batch.shares])
+        for batch in mini_batches(trees, credits, shards, config.optimizer.mini_batches, config.run.shards, rng):
+            reports: list[LearnReport] = self._backend.learning.call("learn", [(share,) for share in batch.shares])
             learned = sum(reports, LearnReport())
             if config.loss.constant is not None:
                 scale = 1 / config.loss.constant  # Summed losses are divided by a constant: what is not computed adds nothing to them.
             else:
                 scale = batch.informative_share / (learned.stats.coefficient or 1.0)
-            norms.append(self._learner.step(number, scale))
+            norms.append(self._backend.learner.step(number, scale))
             total += learned
         self.state.unique_tokens += total.unique_tokens
         self.state.flattened_tokens += total.flattened_tokens

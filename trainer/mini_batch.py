@@ -6,12 +6,12 @@ mini-batch with little to learn from moves the weights little.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from trainer.tree_credit import TreeCredit
+from tree_rollout.tree import TrajectoryTree
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,8 +20,7 @@ Floats = npt.NDArray[np.float64]
 class Share:
     """What one shard learns from in one mini-batch."""
 
-    trees: list[int] = field(default_factory=list)
-    """Places among the trees that the shard sampled."""
+    trees: list[TrajectoryTree] = field(default_factory=list)
     advantages: list[Floats] = field(default_factory=list)
     """Per tree, shape (N,)."""
     weights: list[Floats] = field(default_factory=list)
@@ -38,26 +37,23 @@ class MiniBatch:
     """Share of the trees that have an advantage other than 0."""
 
 
-class Place(NamedTuple):
-    """Where a tree is held."""
-
-    shard: int
-    tree: int
-    """Among the trees that the shard sampled."""
-
-
 def mini_batches(
-    credits: Sequence[TreeCredit], places: Sequence[Place], count: int, shards: int, rng: np.random.Generator
+    trees: Sequence[TrajectoryTree],
+    credits: Sequence[TreeCredit],
+    shards: Sequence[int],
+    count: int,
+    shard_count: int,
+    rng: np.random.Generator,
 ) -> list[MiniBatch]:
-    """Deal the trees, in random order, to `count` mini-batches."""
+    """Deal the trees, in random order, to `count` mini-batches; `shards` names the shard of each tree."""
     order = rng.permutation(len(credits)).tolist()
     batches = []
     for number in range(count):
         dealt = order[number::count]
-        shares = [Share() for _ in range(shards)]
+        shares = [Share() for _ in range(shard_count)]
         for index in sorted(tree for tree in dealt if credits[tree].advantages_N.any()):
-            share = shares[places[index].shard]
-            share.trees.append(places[index].tree)
+            share = shares[shards[index]]
+            share.trees.append(trees[index])
             share.advantages.append(credits[index].advantages_N)
             share.weights.append(credits[index].weights_N)
         batches.append(MiniBatch(shares, sum(len(share.trees) for share in shares) / max(1, len(dealt))))

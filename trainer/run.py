@@ -3,7 +3,6 @@ anything is learned from it, and a resumed run continues the same sequence.
 """
 
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,27 +11,22 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from agents.policy_folder import load_policy
+from trainer.backend import Backend
 from trainer.checkpoint import Checkpoint, CheckpointSeries
 from trainer.config import Config
 from trainer.errors import ConfigError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.iteration import Trainer
-from trainer.learner import Learner
+from trainer.local_backend import local_backend
 from trainer.metrics import MetricsLog
 from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
-from trainer.policy_seal import save_sealed
 from trainer.progress import Progress
 from trainer.result import result_record
 from trainer.run_folder import RunFolder
 from trainer.run_records import RunRecords
 from trainer.run_state import RunState
-from trainer.shard_pool import ShardPool, workers
-from trainer.shard_spec import ShardSpec
-from trainer.shared_parameters import SharedParameters
 from trainer.stop_request import StopRequest
 from trainer.warm_start import WarmStart, WarmStartReport
 from trainer.whole_file import write_json
@@ -63,16 +57,6 @@ def _check(config: Config) -> None:
             raise ConfigError(f"env.kwargs.{name} would overrule other settings; leave it out and set {settings}")
 
 
-class _Session:
-    """The live parts of a run: processes, the shared weights, and the coordinator's own view of the model."""
-
-    def __init__(self, pool: ShardPool, shared: SharedParameters, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-        self.pool = pool
-        self.shared = shared
-        self.model = model
-        self.tokenizer = tokenizer
-
-
 class _Training:
     """The loop over iterations, with its evaluations, metrics and checkpoints."""
 
@@ -86,8 +70,7 @@ class _Training:
         # An environment that cannot be made is found here, before anything is computed.
         self._held_out = held_out_tasks(config)
         self._kinds = task_types(self._held_out)
-        self._session: _Session
-        self._learner: Learner
+        self._backend: Backend
 
     def finish(self, resume: bool) -> RunState:
         """Run to the last iteration."""
@@ -103,14 +86,13 @@ class _Training:
             records = stack.enter_context(opened)
             finished = checkpoint is not None and self._state.iteration >= config.run.iterations
             if not finished or self._state.iteration not in folder.policies():
-                self._session = stack.enter_context(self._started(checkpoint))
-                self._learner = Learner(self._session.model, self._session.shared, config.optimizer)
+                self._backend = stack.enter_context(self._started(checkpoint))
                 self._go_on(records, checkpoint)
         return self._state
 
     def _go_on(self, records: RunRecords, checkpoint: Checkpoint | None) -> None:
         if checkpoint is not None:
-            self._learner.restore(checkpoint.tensors, self._state.version)
+            self._backend.learner.restore(checkpoint.tensors, self._state.version)
             if self._state.iteration not in self._folder.policies():
                 self._save()
         else:
@@ -121,7 +103,7 @@ class _Training:
             self._progress.update(1)
             self._stop.check()
         config = self._config
-        trainer = Trainer(config, self._session.pool, self._learner, records.trace, self._state)
+        trainer = Trainer(config, self._backend, records.trace, self._state)
         self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
         while self._state.iteration < config.run.iterations:
             self._advance(trainer, records.metrics)
@@ -145,9 +127,9 @@ class _Training:
 
     def _evaluate(self) -> Evaluation:
         """Measure the present weights on the held-out tasks, in every mode."""
-        state, pool = self._state, self._session.pool
+        state, workers, version = self._state, self._backend.rollout, self._backend.learner.version
         with state.timing("evaluation"):
-            modes = {mode: measure(pool, self._config, self._held_out, self._kinds, mode, self._learner.version) for mode in MODES}
+            modes = {mode: measure(workers, self._config, self._held_out, self._kinds, mode, version) for mode in MODES}
         evaluation = Evaluation(state.iteration, state.generated_tokens, modes)
         state.evaluations.append(evaluation)
         shares = {mode: measurement.success for mode, measurement in modes.items()}
@@ -159,47 +141,32 @@ class _Training:
     def _save(self) -> None:
         """The policy comes first: a checkpoint says that all of its iteration is on the disk."""
         with self._state.timing("checkpoint"):
-            save_sealed(self._session.model, self._session.tokenizer, self._folder.policy(self._state.iteration))
-            self._checkpoints.save(self._state.iteration, self._state.as_json(), self._learner.tensors())
+            self._backend.save_policy(self._folder.policy(self._state.iteration))
+            self._checkpoints.save(self._state.iteration, self._state.as_json(), self._backend.learner.tensors())
             for number in self._folder.policies()[1:-2]:
                 shutil.rmtree(self._folder.policy(number), ignore_errors=True)
 
     @contextmanager
-    def _started(self, checkpoint: Checkpoint | None) -> Iterator[_Session]:
-        """Processes on the policy that the run starts from: its own where it goes on, else the warm start's, made here if need be."""
-        if checkpoint is not None:
-            with self._processes(self._folder.start_policy()) as session:
-                yield session
-            return
+    def _started(self, checkpoint: Checkpoint | None) -> Iterator[Backend]:
+        """A backend on the policy that the run starts from: its own where it goes on, else the warm start's, made here if need be."""
+        policy = self._folder.start_policy() if checkpoint is not None else self._taught()
+        self._progress.stage("starting processes", total=1)
+        with local_backend(self._config, policy, self._folder.policy(0)) as backend:
+            self._progress.update(1)
+            yield backend
+
+    def _taught(self) -> Path:
+        """The start policy; made on this machine where it is not there yet."""
         warm_start = WarmStart(self._config)
-        with warm_start.held(self._progress, self._stop) as lock:
+        with warm_start.held(self._progress, self._stop):
             report = warm_start.report()
             if report is None:
                 warm_start.build(self._progress)
-            with self._processes(warm_start.initial if report is None else warm_start.policy) as session:
-                if report is None:
-                    report = warm_start.teach(session.pool, session.shared, session.model, session.tokenizer, self._progress, self._stop)
-                lock.release()
-                self._state.warm_start = asdict(report)
-                yield session
-
-    @contextmanager
-    def _processes(self, policy: Path) -> Iterator[_Session]:
-        """Start the processes on a policy folder."""
-        self._progress.stage("starting processes", total=1)
-        config = self._config
-        with tempfile.TemporaryDirectory(prefix="branchwise-") as scratch:
-            model, tokenizer = load_policy(policy)
-            spec = ShardSpec(config, policy, self._folder.policy(0), Path(scratch) / "parameters")
-            shared = SharedParameters(spec.parameters, SharedParameters.size(model), spec.shards)
-            shared.publish(model)
-            shared.attach(model)
-            with ShardPool(spec, workers(config)) as pool:
-                pool.call("ready", [()] * spec.shards)
-                self._progress.update(1)
-                # Everybody has it mapped: without a name its room is free again when the last process is gone, even by kill -9.
-                spec.parameters.unlink()
-                yield _Session(pool, shared, model, tokenizer)
+                self._progress.stage("starting processes", total=1)
+                with local_backend(self._config, warm_start.initial, warm_start.initial) as backend:
+                    report = warm_start.teach(backend, self._progress, self._stop)
+            self._state.warm_start = asdict(report)
+        return warm_start.policy
 
 
 def _write_results(config: Config, folder: RunFolder, state: RunState) -> None:

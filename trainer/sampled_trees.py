@@ -1,9 +1,8 @@
-"""An iteration's trees, round by round: where each is held, and which are learned from."""
+"""An iteration's trees, round by round: which shard grew each, and which are learned from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trainer.mini_batch import Place
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.task import Task
 from tree_rollout.task_choice import Refill
@@ -16,8 +15,8 @@ class SampledTrees:
 
     tasks: list[Task] = field(default_factory=list)
     trees: list[TrajectoryTree] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    """For each tree, the shard that holds it."""
+    shards: list[int] = field(default_factory=list)
+    """For each tree, the shard that grew it."""
     reports: list[SamplerReport] = field(default_factory=list)
     chosen: Sequence[int] = ()
     """Places among `trees` of those that are learned from."""
@@ -27,11 +26,10 @@ class SampledTrees:
     def add(self, tasks: Sequence[Task], reports_S: Sequence[SamplerReport]) -> None:
         """Take in a round: task i is tree i // S of shard i % S."""
         shards = len(reports_S)
-        held = [sum(place.shard == shard for place in self.places) for shard in range(shards)]
         for index in range(len(tasks)):
-            shard, place = index % shards, index // shards
-            self.trees.append(reports_S[shard].trees[place])
-            self.places.append(Place(shard, held[shard] + place))
+            shard = index % shards
+            self.trees.append(reports_S[shard].trees[index // shards])
+            self.shards.append(shard)
         self.tasks += tasks
         self.reports += reports_S
         self.chosen = range(len(self.trees))

@@ -6,9 +6,6 @@ process that it runs in.
 
 from collections.abc import Sequence
 
-import torch
-from transformers import PreTrainedModel
-
 import envs
 from agents.policy_folder import load_policy
 from agents.transformers_engine import TransformersEngine
@@ -16,21 +13,17 @@ from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
 from trainer.imitation import Imitation
 from trainer.learn_report import LearnReport
-from trainer.loss import batch_coefficients, policy_loss
 from trainer.mini_batch import Share
-from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
+from trainer.policy_gradient import PolicyGradient
 from trainer.rollout_outcome import Outcome
 from trainer.rollout_settings import rollout_settings
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 from trainer.task_source import TaskMemory
-from trainer.token_logprobs import token_logprobs
-from trainer.tree_attention import tree_attention
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
 from tree_rollout.task import Task
-from tree_rollout.tree import TrajectoryTree
 
 _ROWS = 32
 _MEASURED_AT_ONCE = 256
@@ -50,8 +43,7 @@ class Shard:
         self._agent = configured_agent(spec.config.agent, self._tokenizer)
         self._engine: TransformersEngine | None = None
         self._imitation: Imitation | None = None
-        self._reference: PreTrainedModel | None = None
-        self._trees: list[TrajectoryTree] = []
+        self._gradient = PolicyGradient(spec.config, self._model, spec.start_policy)
 
     def ready(self) -> None:
         """Do nothing: an answer says that this shard has its model."""
@@ -70,46 +62,14 @@ class Shard:
         """Let go of the demonstrations."""
         self._imitation = None
 
-    def sample(self, tasks: Sequence[Task], iteration: int, version: int, memory: TaskMemory, more: bool = False) -> SamplerReport:
-        """Grow one tree per task with the present weights, and keep the trees for `learn`; with `more`, beside those that are kept."""
+    def sample(self, tasks: Sequence[Task], iteration: int, version: int, memory: TaskMemory) -> SamplerReport:
+        """Grow one tree per task with the present weights."""
         config = self._config
-        report = self._grow(tasks, rollout_settings(config), config.run.seed, iteration, version, memory)
-        self._trees = [*self._trees, *report.trees] if more else report.trees
-        return report
+        return self._grow(tasks, rollout_settings(config), config.run.seed, iteration, version, memory)
 
     def learn(self, share: Share) -> LearnReport:
-        """Add the gradient of the *summed* loss of a share of the kept trees to this shard's row."""
-        config, report = self._config, LearnReport()
-        trees = [self._trees[index] for index in share.trees]
-        with tree_attention(self._model):
-            for part in micro_batches(trees, share.weights, config.optimizer.micro_batch_tokens):
-                chosen = slice(part.start, part.stop)
-                batch = pack(trees[chosen], share.advantages[chosen], share.weights[chosen])
-                reference_S = self._reference_logprobs(batch) if config.loss.kl_coefficient else None
-                logprobs_S, entropies_S = token_logprobs(self._model, batch, temperature=config.rollout.temperature)
-                loss, stats = policy_loss(
-                    logprobs_S,
-                    batch.behaviour_S,
-                    batch.advantages_S,
-                    batch_coefficients(batch, config.loss.aggregation),
-                    1.0,
-                    clip_low=config.loss.clip_low,
-                    clip_high=config.loss.clip_high,
-                    dual_clip=config.loss.dual_clip,
-                    reference_T=reference_S,
-                    kl_coefficient=config.loss.kl_coefficient,
-                    entropies_T=entropies_S,
-                )
-                loss.backward()
-                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
-        return report
-
-    def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:
-        """Log-probabilities under the start policy, which is read when it is first needed."""
-        if self._reference is None:
-            self._reference, _ = load_policy(self._spec.start_policy)
-        with torch.no_grad(), tree_attention(self._reference):
-            return token_logprobs(self._reference, batch, temperature=self._config.rollout.temperature)[0]
+        """Add the gradient of the *summed* loss of a share to this shard's row."""
+        return self._gradient.add(share)
 
     def measure(self, tasks: Sequence[Task], temperature: float, seed: int, version: int) -> list[Outcome]:
         """One rollout per task with the present weights, without forks; nothing is kept."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel
 
 import envs
 from agents.cache_folder import cache_folder
@@ -28,10 +28,10 @@ from trainer.demonstrations import demonstrate
 from trainer.errors import CheckpointError
 from trainer.folder_lock import FolderLock
 from trainer.imitation import demonstration_seed
+from trainer.local_backend import LocalBackend
 from trainer.muon import Muon
 from trainer.policy_seal import check_seal, folder_digest, is_sealed, save_sealed
 from trainer.progress import Progress
-from trainer.shard_pool import ShardPool
 from trainer.shared_parameters import SharedParameters
 from trainer.stop_request import StopRequest
 
@@ -132,17 +132,9 @@ class WarmStart:
             progress.update(episode + 1)
         world.close()
 
-    def teach(
-        self,
-        pool: ShardPool,
-        shared: SharedParameters,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerFast,
-        progress: Progress,
-        stop: StopRequest,
-    ) -> WarmStartReport:
-        """Train `model`, whose weights are the shared vector, on demonstrations; goes on from where an interrupted call stopped."""
-        teacher = _Teacher(self._config, model, shared)
+    def teach(self, backend: LocalBackend, progress: Progress, stop: StopRequest) -> WarmStartReport:
+        """Train the backend's model on demonstrations; goes on from where an interrupted call stopped."""
+        teacher, pool = _Teacher(self._config, backend.model, backend.shared), backend.learning
         if (draft := self._drafts.newest()) is not None:
             teacher.restore(draft)
         shards, steps = self._config.run.shards, self._config.warmstart.steps
@@ -160,7 +152,7 @@ class WarmStart:
                 saved = time.monotonic()
                 stop.check()
         pool.call("forget", [()] * shards)
-        save_sealed(model, tokenizer, self.policy)
+        save_sealed(backend.model, backend.tokenizer, self.policy)
         report = WarmStartReport(teacher.seconds / 60, steps, teacher.tokens, teacher.loss)
         self._write(report)
         shutil.rmtree(self._drafts.folder, ignore_errors=True)

@@ -2,6 +2,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -9,15 +10,14 @@ import pytest
 from credit_trees import add, forked_tree, leaf_of
 from words_world import config_of
 
+from trainer.backend import Backend
 from trainer.config import Config
 from trainer.errors import TooManyFailuresError
 from trainer.iteration import Trainer
 from trainer.learn_report import LearnReport
-from trainer.learner import Learner
 from trainer.loss import LossStats
 from trainer.mini_batch import Share
 from trainer.run_state import RunState
-from trainer.shard_pool import ShardPool
 from trainer.task_source import TaskMemory, TaskSource
 from tree_rollout.sampler_report import RolloutFailure, SamplerReport
 from tree_rollout.stop_reason import StopReason
@@ -33,16 +33,14 @@ class ScriptedPool:
         self.make, self.broken = make, broken
         self.sampled: list[list[Task]] = []
         self.memories: list[TaskMemory] = []
-        self.rounds: list[bool] = []
         self.learned: list[Share] = []
 
     def call(self, method: str, arguments_S: Sequence[tuple[Any, ...]]) -> list[Any]:
         return [getattr(self, method)(*arguments) for arguments in arguments_S]
 
-    def sample(self, tasks: Sequence[Task], iteration: int, version: int, memory: TaskMemory, more: bool) -> SamplerReport:
+    def sample(self, tasks: Sequence[Task], iteration: int, version: int, memory: TaskMemory) -> SamplerReport:
         self.sampled.append(list(tasks))
         self.memories.append(memory)
-        self.rounds.append(more)
         trees = [self.make(task) for task in tasks]
         reasons = Counter(turn.stop_reason for tree in trees for turn in tree.turns if turn.stop_reason)
         failures = [RolloutFailure(task, 2, 1, StopReason.ENV_ERROR, "out of words") for task in tasks[: self.broken]]
@@ -68,6 +66,10 @@ class ScriptedLearner:
         return 1.0
 
 
+def backend_of(pool: ScriptedPool, learner: ScriptedLearner) -> Backend:
+    return cast(Backend, SimpleNamespace(rollout=pool, learning=pool, learner=learner))
+
+
 def iteration_tasks(config: Config, number: int) -> list[Task]:
     return TaskSource(config, RunState()).draw(number, config.rollout.tasks)
 
@@ -83,7 +85,7 @@ def advanced(path: Path, pool: ScriptedPool, **changes: Any) -> tuple[dict[str, 
     config, learner = config_of(path, {name.replace("__", "."): value for name, value in changes.items()}), ScriptedLearner()
     state = RunState()
     with Trace.create(path / "trace.sqlite", {}) as trace:
-        trainer = Trainer(config, cast(ShardPool, pool), cast(Learner, learner), trace, state)
+        trainer = Trainer(config, backend_of(pool, learner), trace, state)
         record = trainer.advance()
         return record, learner, state, [summary.seed for summary in trace.trees(1)]
 
@@ -197,9 +199,7 @@ def test_trees_that_end_alike_are_replaced_and_recorded_all_the_same(tmp_path: P
     record, _, _, recorded = advanced(tmp_path, pool, **changes)
     tasks = [task.seed for task in iteration_tasks(config_of(tmp_path, {"rollout.tasks": len(recorded)}), 1)]
     assert recorded == tasks and len(recorded) == record["trees"] == record["drawn_trees"] > 6
-    assert pool.rounds[:shards] == [False] * shards and set(pool.rounds[shards:]) == {True}
-    held = [[task.seed for part in pool.sampled[shard::shards] for task in part] for shard in range(shards)]
-    learned = [held[shard][place] for shard, share in enumerate(pool.learned) for place in share.trees]
+    learned = [tree.seed for share in pool.learned for tree in share.trees]
     assert len(learned) == 6 and all(seed % 3 == 0 for seed in learned)
     assert set(learned) == set([seed for seed in recorded if seed % 3 == 0][:6])
     drops = Counter(seed % 3 for seed in recorded)
@@ -220,7 +220,7 @@ def test_where_the_cap_is_reached_the_run_goes_on_with_what_there_is(tmp_path: P
 def test_without_dynamic_sampling_every_tree_is_learned_from_and_none_replaced(tmp_path: Path) -> None:
     pool = ScriptedPool(some)
     record, _, _, recorded = advanced(tmp_path, pool, rollout__tasks=9)
-    assert len(recorded) == 9 and "drawn_trees" not in record and pool.rounds == [False] * len(pool.rounds)
+    assert len(recorded) == 9 and "drawn_trees" not in record
 
 
 # ---------------------------------------------------------------- a pool of tasks
@@ -230,7 +230,7 @@ def test_a_pool_is_drawn_from_again_and_again_and_its_tasks_are_remembered(tmp_p
     config = config_of(tmp_path, {"rollout.tasks": 4, "rollout.task_pool": 6, "rollout.task_choice.rule": "gates"})
     pool, state = ScriptedPool(named), RunState()
     with Trace.create(tmp_path / "trace.sqlite", {}) as trace:
-        trainer = Trainer(config, cast(ShardPool, pool), cast(Learner, ScriptedLearner()), trace, state)
+        trainer = Trainer(config, backend_of(pool, ScriptedLearner()), trace, state)
         for _ in range(4):
             trainer.advance()
     seeds = [task.seed for part in pool.sampled for task in part]
@@ -253,7 +253,7 @@ def test_what_the_allocation_rule_learned_is_kept_and_handed_to_every_shard(tmp_
     config = config_of(tmp_path, changes)
     pool, state = ScriptedPool(named), RunState()
     with Trace.create(tmp_path / "trace.sqlite", {}) as trace:
-        trainer = Trainer(config, cast(ShardPool, pool), cast(Learner, ScriptedLearner()), trace, state)
+        trainer = Trainer(config, backend_of(pool, ScriptedLearner()), trace, state)
         record = trainer.advance()
         assert record["predictor_rollouts"] == 3 * config.rollout.tasks and pool.memories[0].predictor is None
         trainer.advance()

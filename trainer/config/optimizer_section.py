@@ -1,0 +1,36 @@
+"""Settings of the optimizer."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from trainer.config.section import Section
+
+
+class OptimizerConfig(Section):
+    """AdamW and the steps of one iteration."""
+
+    lr: float = Field(default=5e-4, gt=0, le=1)
+    """Learning rate after warm-up."""
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(default=(0.9, 0.95), strict=False)
+    """Decay of the first and second moments."""
+    weight_decay: float = Field(default=0.0, ge=0, le=1)
+    """Decoupled weight decay of matrices."""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    """The gradient's norm is clipped to this."""
+    warmup_iterations: int = Field(default=3, ge=0)
+    """Iterations over which the learning rate rises to `lr`."""
+    decay_iterations: Annotated[int, Field(ge=1)] | None = None
+    """The learning rate falls linearly to `final_lr_share` of `lr` by this iteration, and stays there; null keeps it constant."""
+    final_lr_share: float = Field(default=0.1, ge=0, le=1)
+    """Share of `lr` that is left in the end; means something with `decay_iterations` only."""
+    mini_batches: int = Field(default=4, ge=1, le=10_000)
+    """Optimizer steps in one iteration."""
+    micro_batch_tokens: int = Field(default=2048, ge=1)
+    """Tokens that are computed at once; more need more memory, and the result stays the same."""
+
+    @model_validator(mode="after")
+    def _decay_fits(self) -> Self:
+        if self.decay_iterations is None and self.final_lr_share != OptimizerConfig.model_fields["final_lr_share"].default:
+            raise ValueError("optimizer.final_lr_share has no effect without optimizer.decay_iterations; set that too, or leave both out")
+        return self

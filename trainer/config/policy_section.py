@@ -1,0 +1,43 @@
+"""Settings of the policy's network."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from trainer.config.section import Section
+
+
+class PolicyConfig(Section):
+    """The policy's network: built from these sizes, or read from a folder."""
+
+    path: str | None = None
+    """Hugging Face folder of an existing model with its tokenizer; null builds a new one from the sizes below."""
+    layers: int = Field(default=4, ge=1, le=128)
+    """Transformer blocks."""
+    hidden: int = Field(default=128, ge=8, le=16_384)
+    """Width of the residual stream."""
+    heads: int = Field(default=4, ge=1, le=256)
+    """Attention heads; they share `hidden` evenly."""
+    kv_heads: int = Field(default=4, ge=1, le=256)
+    """Key/value heads; a divisor of `heads`."""
+    intermediate: int = Field(default=384, ge=8, le=65_536)
+    """Width of the feed-forward layer."""
+    max_length: int = Field(default=1024, ge=16, le=1_048_576)
+    """Tokens that one rollout may hold."""
+    rope_theta: float = Field(default=10_000.0, gt=0)
+    """Base of the rotary position embedding."""
+    vocab_size: int = Field(default=1536, ge=260, le=1_000_000)
+    """Largest vocabulary that the tokenizer may learn; bytes and special tokens included."""
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> Self:
+        if self.path is not None:
+            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "max_length")}
+            changed = [name for name, field in sizes.items() if getattr(self, name) != field.default]
+            if changed:
+                raise ValueError(f"policy.{changed[0]} has no effect on the model in policy.path; leave one of the two out")
+        if self.hidden % self.heads or self.hidden // self.heads % 2:
+            raise ValueError(f"policy.hidden must be an even multiple of policy.heads, but is {self.hidden} with {self.heads} heads")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"policy.kv_heads must divide policy.heads, but {self.kv_heads} does not divide {self.heads}")
+        return self

@@ -1,0 +1,26 @@
+"""Settings of the run itself."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainer.config.section import Section
+
+
+class RunConfig(Section):
+    """The run itself: its length, its randomness, its folder, its processes."""
+
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    """Decides tasks, samples and the order of training."""
+    out: str | None = None
+    """Run folder; null is runs/BENCHMARK-seedN."""
+    iterations: int = Field(default=60, ge=0)
+    """Iterations of sampling and learning."""
+    shards: int = Field(default=2, ge=1, le=1024)
+    """Parts that an iteration's work is cut into; results depend on this number, not on `workers`."""
+    workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
+    """Processes that work on the shards; auto takes one per shard, and no more than there are cores."""
+    checkpoint_every: int = Field(default=1, ge=1)
+    """Iterations between two checkpoints."""
+    max_failed_share: float = Field(default=0.1, ge=0, le=1)
+    """Share of failed rollouts in one iteration above which the run stops."""

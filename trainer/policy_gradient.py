@@ -1,0 +1,58 @@
+"""The gradient of the *summed* loss of some trees: sums of several parts add up, and the learner divides by what they weigh together."""
+
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+
+from agents.policy_folder import load_policy
+from trainer.config import Config
+from trainer.learn_report import LearnReport
+from trainer.loss import batch_coefficients, policy_loss
+from trainer.mini_batch import Share
+from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
+from trainer.token_logprobs import token_logprobs
+from trainer.tree_attention import tree_attention
+
+
+class PolicyGradient:
+    """Adds gradients to the parameters of `model`; the policy in `start_policy` is read when the loss first asks for it."""
+
+    def __init__(self, config: Config, model: PreTrainedModel, start_policy: Path) -> None:
+        self._config = config
+        self._model = model
+        self._start_policy = start_policy
+        self._reference: PreTrainedModel | None = None
+
+    def add(self, share: Share) -> LearnReport:
+        """Add the gradient of the summed loss of a share's trees."""
+        config, report = self._config, LearnReport()
+        with tree_attention(self._model):
+            for part in micro_batches(share.trees, share.weights, config.optimizer.micro_batch_tokens):
+                chosen = slice(part.start, part.stop)
+                batch = pack(share.trees[chosen], share.advantages[chosen], share.weights[chosen])
+                reference_S = self._reference_logprobs(batch) if config.loss.kl_coefficient else None
+                logprobs_S, entropies_S = token_logprobs(self._model, batch, temperature=config.rollout.temperature)
+                loss, stats = policy_loss(
+                    logprobs_S,
+                    batch.behaviour_S,
+                    batch.advantages_S,
+                    batch_coefficients(batch, config.loss.aggregation),
+                    1.0,
+                    clip_low=config.loss.clip_low,
+                    clip_high=config.loss.clip_high,
+                    dual_clip=config.loss.dual_clip,
+                    reference_T=reference_S,
+                    kl_coefficient=config.loss.kl_coefficient,
+                    entropies_T=entropies_S,
+                )
+                loss.backward()
+                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
+        return report
+
+    def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:
+        """Log-probabilities under the start policy."""
+        if self._reference is None:
+            self._reference, _ = load_policy(self._start_policy)
+        with torch.no_grad(), tree_attention(self._reference):
+            return token_logprobs(self._reference, batch, temperature=self._config.rollout.temperature)[0]
