@@ -1,7 +1,6 @@
 """Any text the policy writes becomes either one clean line for the environment, or an invalid action; parsing never raises."""
 
 import re
-import unicodedata
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,8 @@ MAX_ACTION_LENGTH = 200
 _END_TOKENS = re.compile(r"(?<!\s)(?:<\|[a-z_]+\|>|<end_of_turn>|<eos>|</s>|\s)+\Z")
 _TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 _TAGS = ("<action>", "</action>")
+# The Unicode categories Cc (control) and Cs (surrogate), which are fixed for ever.
+_UNPRINTABLE: dict[int, str | None] = {**dict.fromkeys((*range(0x20), *range(0x7F, 0xA0), *range(0xD800, 0xE000))), 0x09: " "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,4 @@ def first_line(text: str, max_length: int) -> ParsedAction:
 
 def _printable(line: str) -> str:
     """Drop control characters and lone surrogates; a tab counts as a space."""
-    if line.isprintable():
-        return line.strip()
-    line = line.replace("\t", " ")
-    return "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cs")).strip()
+    return (line if line.isprintable() else line.translate(_UNPRINTABLE)).strip()

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from agents.action_formats import ActionFormat
 from agents.action_parser import ParsedAction
+from agents.chat_renderer import text_decoder
 from agents.context import Context
 from agents.engine import Sample
 from agents.memory import Memory, WholeHistory
@@ -26,7 +27,7 @@ class Agent:
     template: TurnTemplate
     """How a conversation becomes token ids."""
     decode: Callable[[list[int]], str | list[str]]
-    """The tokenizer's `decode`, from the ids of one sample to its text (transformers declares lists of texts as well)."""
+    """From the ids of one sample to its text, such as a tokenizer's `decode` (transformers declares lists of texts as well)."""
     memory: Memory = field(default_factory=WholeHistory)
     """How much of the past stays."""
     action_format: ActionFormat = field(default_factory=TextAction)
@@ -48,7 +49,7 @@ class Agent:
     ) -> "Agent":
         """An agent that talks as the tokenizer's chat template has it; see `TurnTemplate.from_tokenizer` for what that may raise."""
         template = TurnTemplate.from_tokenizer(tokenizer, chat_template=chat_template, system=system, stop_tokens=stop_tokens)
-        return cls(template, tokenizer.decode, memory or WholeHistory(), action_format or TextAction(), follow_rewrites)
+        return cls(template, text_decoder(tokenizer), memory or WholeHistory(), action_format or TextAction(), follow_rewrites)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:

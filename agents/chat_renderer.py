@@ -3,10 +3,11 @@
 Rendering is for finding out how a template writes, and for checking against it; a growing conversation is never rendered whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -108,3 +109,14 @@ def text_encoder(tokenizer: "PreTrainedTokenizerBase") -> Tokenizer:
     encoder.no_truncation()
     encoder.encode_special_tokens = True
     return encoder
+
+
+def text_decoder(tokenizer: "PreTrainedTokenizerBase") -> Callable[[list[int]], str]:
+    """What `tokenizer.decode` gives for ids, special tokens included; directly by the fast tokenizer where that is all it does."""
+    from transformers import PreTrainedTokenizerFast  # Whoever has a tokenizer has imported it.
+
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    plain = getattr(type(tokenizer), "_decode", None) is PreTrainedTokenizerFast._decode and not tokenizer.clean_up_tokenization_spaces
+    if isinstance(backend, Tokenizer) and plain:
+        return partial(backend.decode, skip_special_tokens=False)
+    return cast("Callable[[list[int]], str]", tokenizer.decode)

@@ -5,7 +5,6 @@ the template rewrites what was said, the segment is left as it is and a new one 
 and what the template made of a rewritten turn is mere context there, like an observation.
 """
 
-import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,17 +131,18 @@ class Context:
         """
         if self._present_T is None:
             raise ContextError("a turn was sampled without an observation before it; call extend before record")
-        said_T, end_T = (sample_T[:-1], sample_T[-1:]) if stopped else (sample_T, np.array([self.template.stop_id], dtype=np.int32))
-        text = self.template.decode(said_T) if self.template.rewrites and self.follow_rewrites else None
+        turn_T = np.asarray(sample_T if stopped else [*sample_T.tolist(), self.template.stop_id], dtype=np.int32)
+        text = self.template.decode(turn_T[:-1]) if self.template.rewrites and self.follow_rewrites else None
         rewritable = text if text is not None and self.template.rewritten(text) is not None else None
-        turn_T = np.concatenate([said_T, end_T]).astype(np.int32, copy=False)
         self._finished = (*self._finished, _Finished(self._present_T, turn_T, rewritable))
         self._present_T, self._cut = None, not stopped
         self._length += len(sample_T)
 
     def copy(self) -> "Context":
         """A conversation that goes on from here by itself, for a fork; nothing is copied but references."""
-        return copy.copy(self)
+        twin = object.__new__(Context)  # Every turn of every rollout takes one, and copy.copy costs five times as much.
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def _grow(self, delta_T: Ids) -> ContextDelta:
         self._length += len(delta_T)

@@ -3,8 +3,9 @@
 An observation's text can never turn into a special token, and what was sampled is taken as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -21,6 +22,8 @@ Strip = Literal["none", "both"]
 # Words that no template contains, so that what stands around them can be cut out of a rendered conversation.
 _OBSERVATIONS = ("zebra0", "zebra1", "zebra2")
 _ACTIONS = ("quokka0", "quokka1")
+_KEPT_TEXTS = 4096
+"""Texts whose ids are kept: observations recur, within the rollouts of a task and beyond."""
 
 TURNS_THAT_GET_REWRITTEN = (
     "<think>\nfirst this\n</think>\n\nquokka",
@@ -56,6 +59,12 @@ class _Frame:
         return rendered[len(self.opening) : len(rendered) - len(closing)]
 
 
+def _encoded(encoder: Tokenizer, text: str) -> Ids:
+    ids_T = np.array(encoder.encode(text, add_special_tokens=False).ids, dtype=np.int32)
+    ids_T.setflags(write=False)  # All who ask for this text share the array.
+    return ids_T
+
+
 @dataclass(frozen=True, slots=True)
 class TurnTemplate:
     """What a chat template writes around observations and sampled turns, as token ids.
@@ -77,7 +86,7 @@ class TurnTemplate:
     rewrites: bool
     """True where the template changes some sampled turns once they are history (Qwen3 drops their thinking, say)."""
     _frame: "_Frame"
-    _encoder: Tokenizer
+    _encode: Callable[[str], Ids]
 
     @property
     def stop_id(self) -> int:
@@ -121,7 +130,7 @@ class TurnTemplate:
             strip=strip,
             rewrites=any(frame.around(text, _OBSERVATIONS[1]).strip() != text for text in TURNS_THAT_GET_REWRITTEN),
             _frame=frame,
-            _encoder=text_encoder(tokenizer),
+            _encode=lru_cache(maxsize=_KEPT_TEXTS)(partial(_encoded, text_encoder(tokenizer))),
         )
         template._check_probe()
         template._check_injection()
@@ -133,8 +142,8 @@ class TurnTemplate:
         return self._frame.renderer
 
     def encode_text(self, text: str) -> Ids:
-        """The ids of a text alone; special tokens that it spells out stay ordinary text."""
-        return np.array(self._encoder.encode(text, add_special_tokens=False).ids, dtype=np.int32)
+        """The ids of a text alone, read-only; special tokens that it spells out stay ordinary text."""
+        return self._encode(text)
 
     def encode_observation(self, observation: str) -> Ids:
         """The ids of the observation's text alone, without the white space that the template strips."""

@@ -16,16 +16,15 @@ class Task:
     """Not negative; `env.reset(seed=seed)` gives the initial state."""
     env_kwargs: Mapping[str, object] = field(default_factory=dict)
     """Keyword arguments of the environment; JSON values only."""
+    instance_key: str = field(init=False, repr=False, compare=False)
+    """Equal for tasks that one environment instance can serve, one after the other."""
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise SamplerError(f"task seed of {self.env_id} is {self.seed!r}; give an integer that is not negative")
         try:
-            json.dumps(dict(self.env_kwargs))
+            key = json.dumps([self.env_id, dict(self.env_kwargs)], sort_keys=True)
         except (TypeError, ValueError) as error:
             raise SamplerError(f"arguments of {self.env_id} must be JSON values (text, numbers, lists, mappings): {error}") from error
 
-    @property
-    def instance_key(self) -> str:
-        """Equal for tasks that one environment instance can serve, one after the other."""
-        return json.dumps([self.env_id, dict(self.env_kwargs)], sort_keys=True)
+        object.__setattr__(self, "instance_key", key)

@@ -16,8 +16,9 @@ _SIGMA = 1.2
 """Deviation of the logarithm of a step's seconds with a heavy tail: one step in a hundred takes eight times the mean."""
 
 
-_OBSERVATION = "You arrive at the drawer. On the drawer, you see nothing."
-"""The same at each turn, so that every turn is as long."""
+_OBSERVATION = "You arrive at drawer {number}. On the drawer, you see nothing."
+"""As long at every turn; about as many of them differ as in a household."""
+_NUMBERS = 90
 
 
 class Paced(envs.TextEnv):
@@ -36,7 +37,7 @@ class Paced(envs.TextEnv):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         time.sleep(self.seconds(action))
         self._turn += 1
-        return _OBSERVATION, 0.0, self._turn >= self._turns, False, {}
+        return _OBSERVATION.format(number=10 + (7 * self._seed + self._turn) % _NUMBERS), 0.0, self._turn >= self._turns, False, {}
 
     def seconds(self, action: str) -> float:
         """How long the step takes."""
