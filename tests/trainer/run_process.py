@@ -132,7 +132,7 @@ def _happen(what: str, *arguments: Any) -> None:
     if what == "full disk":
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.RLIM_INFINITY))
     elif what == "kill a worker":
-        os.kill(arguments[0]._pool._workers[1].process.pid, signal.SIGKILL)
+        os.kill(arguments[0]._backend.rollout._workers[1].process.pid, signal.SIGKILL)
     else:
         for _ in range(2 if what.endswith("twice") else 1):
             os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGINT)

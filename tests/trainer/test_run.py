@@ -71,7 +71,7 @@ def test_environments_in_processes_change_nothing(finished: RunFolder, tmp_path:
     "mishap",
     [
         Mishap("trainer.run:measure", 2, "kill"),
-        Mishap("trainer.run:save_sealed", 1, "kill"),
+        Mishap("trainer.local_backend:save_sealed", 1, "kill"),
         Mishap("trainer.checkpoint:CheckpointSeries.save", 1, "kill"),
         Mishap("trainer.iteration:Trainer._learn", 2, "kill"),
         Mishap("trainer.metrics:MetricsLog.append", 2, "kill"),
@@ -326,12 +326,12 @@ def test_trees_that_are_missing_in_the_trace(finished: RunFolder, tmp_path: Path
     ("function", "call", "words"),
     [
         ("trainer.run_folder:RunFolder._write", 1, "config.json cannot be written"),
-        ("trainer.run:save_sealed", 3, "could not be written"),
+        ("trainer.local_backend:save_sealed", 3, "could not be written"),
         ("trainer.policy_seal:folder_digest", 4, "cannot be written"),
         ("trainer.iteration:assign", 2, "trace.sqlite: could not append to iteration 2"),
         ("trainer.metrics:MetricsLog.append", 2, "metrics.jsonl cannot be written"),
         ("trainer.checkpoint:CheckpointSeries.save", 3, "000002 cannot be written"),
-        ("trainer.run:SharedParameters", 1, "free some space, or name another folder in TMPDIR"),
+        ("trainer.local_backend:SharedParameters", 1, "free some space, or name another folder in TMPDIR"),
         ("trainer.run:write_json", 1, "result.json cannot be written"),
     ],
 )
