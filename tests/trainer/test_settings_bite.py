@@ -44,6 +44,7 @@ ELSEWHERE = {
     "rollout.deadline_s": "test_a_rollout_beyond_its_time_is_recorded_and_ends_alone",
     "run.out": "each test here names its own",
     "run.workers": "test_two_processes_do_what_one_does",
+    "run.loggers": "test_loggers_are_free_to_change_on_resume_and_get_what_was_before",
     "run.max_failed_share": "test_one_failed_rollout_is_data, test_too_many_failures_stop_the_run_with_the_reason",
 }
 BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
