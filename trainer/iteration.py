@@ -1,8 +1,6 @@
 """One iteration: sample trees, put them on disk, assign credit, then learn from them in a fixed number of optimizer steps."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,14 +8,14 @@ import numpy as np
 from trainer.backend import Backend
 from trainer.config import Config
 from trainer.errors import TooManyFailuresError
+from trainer.iteration_metrics import IterationMetrics
 from trainer.learn_report import LearnReport
 from trainer.mini_batch import mini_batches
 from trainer.run_state import RunState
 from trainer.sampled_trees import SampledTrees
 from trainer.task_source import TaskSource
 from trainer.tree_credit import TreeCredit, assign
-from tree_rollout.sampler_report import Purpose, SamplerReport, sum_spent
-from tree_rollout.state_graph import count_merges
+from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.task import Task
 from tree_rollout.task_choice import refill
 from tree_rollout.trace import Trace
@@ -32,6 +30,7 @@ class Trainer:
         self._backend = backend
         self._trace = trace
         self._tasks = TaskSource(config, state)
+        self._metrics = IterationMetrics(state)
         self.state = state
 
     def advance(self) -> dict[str, Any]:
@@ -53,7 +52,7 @@ class Trainer:
         self.state.iteration, self.state.version = number, self._backend.learner.version
         figures = {f"credit_{name}": value for name, value in assigned.diagnostics.items()}
         figures |= self._tasks.observe(sampled.trees, number) | sampled.figures
-        return self._metrics(number, sampled.reports, sampled.trees, assigned.trees) | figures | learned
+        return self._metrics.record(number, sampled.reports, sampled.trees, assigned.trees) | figures | learned
 
     def _sample(self, number: int) -> SampledTrees:
         """This iteration's trees; with dynamic sampling in rounds, until enough are worth learning from."""
@@ -108,49 +107,3 @@ class Trainer:
         figures = {f"loss_{name}": value for name, value in total.stats.means().items()}
         sharing = total.flattened_tokens / max(1, total.unique_tokens)
         return figures | {"trained_tokens": total.unique_tokens, "sharing": sharing, "gradient_norm": float(np.mean(norms))}
-
-    def _metrics(
-        self, number: int, reports: Sequence[SamplerReport], trees: Sequence[TrajectoryTree], credits: Sequence[TreeCredit]
-    ) -> dict[str, Any]:
-        state = self.state
-        tokens, steps = sum(report.sampled_tokens for report in reports), sum(report.env_steps for report in reports)
-        branches, rollouts = sum(report.branches for report in reports), sum(report.rollouts for report in reports)
-        reasons = Counter(str(reason) for report in reports for reason in report.stop_reasons.elements())
-        state.generated_tokens += tokens
-        state.env_steps += steps
-        state.branches += branches
-        state.rollouts += rollouts
-        state.stop_reasons += reasons
-        # What failed before the policy was asked is a turn without tokens, and tells nothing of the policy.
-        turns = [turn for tree in trees for turn in tree.turns if turn.mask_T.any()]
-        leaves = [tree.turns[leaf] for tree in trees for leaf in tree.leaves()]
-        sound = [leaf for leaf in leaves if leaf.stop_reason is None or leaf.stop_reason.counts]
-        advantages = np.concatenate([np.zeros(0), *(credit.advantages_N for credit in credits)])
-        return {
-            "iteration": number,
-            "trees": len(trees),
-            "train_success": sum(leaf.success for leaf in sound) / max(1, len(sound)),
-            "tokens": tokens,
-            "prefilled_tokens": sum(report.prefilled_tokens for report in reports),
-            "shared_tokens": sum(report.shared_tokens for report in reports),
-            "env_steps": steps,
-            "turns": len(turns),
-            "rollouts": rollouts,
-            "branches": branches,
-            "merge_rate": count_merges(trees).merge_rate,
-            "invalid_share": sum(not turn.valid for turn in turns) / max(1, len(turns)),
-            "cut_share": sum(report.cut_turns for report in reports) / max(1, len(turns)),
-            "unforked_trees": sum(report.unforked_trees for report in reports),
-            "decided_trees": sum(report.decided_trees for report in reports),
-            "new_segments": sum(report.new_segments for report in reports),
-            "spent": {str(purpose): asdict(sum_spent(report.spent[purpose] for report in reports)) for purpose in Purpose},
-            "waiting": {
-                "engine_idle_share": sum(report.engine_idle_share for report in reports) / max(1, len(reports)),
-                "env_idle_share": sum(report.env_idle_share for report in reports) / max(1, len(reports)),
-                "loop_lag_s": max((report.lag_s() for report in reports), default=0.0),
-            },
-            "entropy": sum(turn.entropy for turn in turns) / max(1, len(turns)),
-            "advantage_std": float(advantages.std()) if advantages.size else 0.0,
-            "unanimous_trees": sum(not credit.advantages_N.any() for credit in credits),
-            "stop_reasons": dict(reasons),
-        }

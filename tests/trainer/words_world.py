@@ -176,7 +176,7 @@ def trees(folder: RunFolder) -> str:
 
 def metrics(folder: RunFolder) -> list[dict[str, Any]]:
     """The metrics without times."""
-    timed = {"seconds", "waiting"}
+    timed = {"seconds", "waiting", "phase_seconds", "tokens_per_second"}
     return [{name: value for name, value in record.items() if name not in timed} for record in read_metrics(folder.metrics)]
 
 
