@@ -20,7 +20,7 @@ from trainer.overrides import split_arguments
 _MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE}
 """Operating system errors whose own words tell a user what to do."""
 
-_VERBS = ("train", "eval", "replay", "signatures", "play", "envs")
+_VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs")
 
 _OVERVIEW = """\
 Train LLM agents on multi-turn tasks with reinforcement learning over rollout trees.
@@ -33,6 +33,7 @@ examples:
   branchwise train household --resume               go on where that run stopped
   branchwise train household --optimizer.lr 3e-4    change any setting; `branchwise train --settings` lists them
   branchwise eval runs/household-seed0              measure what it learned
+  branchwise health runs/household-seed0            find what is wrong with it in its metrics
   branchwise replay runs/household-seed0            execute a recorded tree again and verify every turn
   branchwise signatures runs/household-seed0        where its rollouts met, by several ways to recognise a state
   branchwise play household                         act in the environment yourself

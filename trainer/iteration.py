@@ -92,7 +92,7 @@ class Trainer:
         """The iteration's optimizer steps; how many is set by the configuration alone."""
         config = self._config
         rng = np.random.default_rng([config.run.seed, 4, number])
-        total, norms = LearnReport(), []
+        total, norms, firsts = LearnReport(), [], []
         for batch in mini_batches(trees, credits, shards, config.optimizer.mini_batches, config.run.shards, rng):
             reports: list[LearnReport] = self._backend.learning.call("learn", [(share,) for share in batch.shares])
             learned = sum(reports, LearnReport())
@@ -102,8 +102,11 @@ class Trainer:
                 scale = batch.informative_share / (learned.stats.coefficient or 1.0)
             norms.append(self._backend.learner.step(number, scale))
             total += learned
+            firsts.append(learned.stats.means())
         self.state.unique_tokens += total.unique_tokens
         self.state.flattened_tokens += total.flattened_tokens
         figures = {f"loss_{name}": value for name, value in total.stats.means().items()}
+        # Before the first step the policy is the one that sampled: what differs there is what computes it.
+        figures |= {f"first_{name}": firsts[0][name] for name in ("behaviour_kl", "max_ratio")}
         sharing = total.flattened_tokens / max(1, total.unique_tokens)
         return figures | {"trained_tokens": total.unique_tokens, "sharing": sharing, "gradient_norm": float(np.mean(norms))}

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from trainer.config import Config
+from trainer.health import examine
+from trainer.health.report import line
 from trainer.metric_sinks import MetricSinks
 from trainer.metrics import MetricsLog
 from trainer.run_folder import RunFolder
@@ -13,9 +15,11 @@ from trainer.run_folder import RunFolder
 class MetricStream:
     """Takes each record where it is finished."""
 
-    def __init__(self, log: MetricsLog, sinks: MetricSinks) -> None:
+    def __init__(self, log: MetricsLog, sinks: MetricSinks, say: Callable[[str], None]) -> None:
         self._log = log
         self._sinks = sinks
+        self._watch = examine(log.records)
+        self._say = say
 
     @classmethod
     @contextmanager
@@ -23,9 +27,11 @@ class MetricStream:
         """With the loggers of the configuration open; `say` shows a sentence to the user."""
         settings = config.model_dump(mode="json")
         with MetricSinks.opened(config.run.loggers, folder.path, settings, log.records, say) as sinks:
-            yield cls(log, sinks)
+            yield cls(log, sinks, say)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Hand on the record of one iteration; raises what `MetricsLog.append` raises."""
+        """Hand on the record of one iteration, and say what it shows to be wrong; raises what `MetricsLog.append` raises."""
         self._log.append(record)
         self._sinks.append(record)
+        for flag in self._watch.append(record):
+            self._say(line(flag))

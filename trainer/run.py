@@ -17,10 +17,12 @@ from trainer.checkpoint import Checkpoint, CheckpointSeries
 from trainer.config import Config
 from trainer.errors import ConfigError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
+from trainer.health import examine
 from trainer.iteration import Trainer
 from trainer.local_backend import local_backend
 from trainer.metric_sinks import check_loggers
 from trainer.metric_stream import MetricStream
+from trainer.metrics import read_metrics
 from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
 from trainer.progress import Progress
@@ -178,4 +180,5 @@ def _write_results(config: Config, folder: RunFolder, state: RunState) -> None:
     ]
     learning_curve(points, folder.curve, title=f"{config.benchmark}: tasks solved on {config.env.eval_split}, seed {config.run.seed}")
     warm_start = None if state.warm_start is None else WarmStartReport(**state.warm_start)
-    write_json(folder.result, result_record(config, state, warm_start))
+    flags = [flag.as_json() for flag in examine(read_metrics(folder.metrics)).flags]
+    write_json(folder.result, {**result_record(config, state, warm_start), "health": flags})
