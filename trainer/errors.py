@@ -19,6 +19,10 @@ class UnknownBenchmarkError(TrainerError, LookupError):
     """No configuration of this name is packaged."""
 
 
+class UnknownModelError(TrainerError, LookupError):
+    """No model of this name is packaged."""
+
+
 class UsageError(TrainerError, ValueError):
     """The command line asks for something that its verb cannot do."""
 

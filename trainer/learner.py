@@ -10,6 +10,7 @@ from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import OptimizerConfig
 from trainer.errors import CheckpointError, DivergedError
 from trainer.shared_parameters import SharedParameters
+from trainer.trained_model import trained_parameters
 
 
 def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
@@ -27,7 +28,7 @@ class Learner:
     def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig) -> None:
         self._shared = shared
         self._settings = settings
-        self._parameters = list(model.parameters())
+        self._parameters = trained_parameters(model)
         decayed = [parameter for parameter in self._parameters if parameter.ndim >= 2]
         others = [parameter for parameter in self._parameters if parameter.ndim < 2]
         groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from agents.policy_folder import load_policy
 from trainer.config import Config
 from trainer.learner import Learner
 from trainer.policy_seal import save_sealed
 from trainer.shard_pool import ShardPool, workers
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
+from trainer.trained_model import load_trained
 
 
 class LocalBackend:
@@ -37,7 +37,7 @@ class LocalBackend:
 def local_backend(config: Config, policy: Path, start_policy: Path) -> Iterator[LocalBackend]:
     """Start the processes on the weights in the folder `policy`; `start_policy` is read by those who ask for it."""
     with tempfile.TemporaryDirectory(prefix="branchwise-") as scratch:
-        model, tokenizer = load_policy(policy)
+        model, tokenizer = load_trained(config.policy, policy, config.warmstart.seed)
         spec = ShardSpec(config, policy, start_policy, Path(scratch) / "parameters")
         shared = SharedParameters(spec.parameters, SharedParameters.size(model), spec.shards)
         shared.publish(model)

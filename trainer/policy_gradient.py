@@ -12,6 +12,7 @@ from trainer.loss import batch_coefficients, policy_loss
 from trainer.mini_batch import Share
 from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
 from trainer.token_logprobs import token_logprobs
+from trainer.trained_model import as_at_the_start
 from trainer.tree_attention import tree_attention
 
 
@@ -51,8 +52,12 @@ class PolicyGradient:
         return report
 
     def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:
-        """Log-probabilities under the start policy."""
+        """Log-probabilities under the start policy, which is this model where its adapters can be switched off."""
+        temperature = self._config.rollout.temperature
+        if self._config.policy.lora.rank is not None:
+            with torch.no_grad(), as_at_the_start(self._model):
+                return token_logprobs(self._model, batch, temperature=temperature)[0]
         if self._reference is None:
             self._reference, _ = load_policy(self._start_policy)
         with torch.no_grad(), tree_attention(self._reference):
-            return token_logprobs(self._reference, batch, temperature=self._config.rollout.temperature)[0]
+            return token_logprobs(self._reference, batch, temperature=temperature)[0]

@@ -28,6 +28,7 @@ from trainer.run_folder import RunFolder
 from trainer.run_records import RunRecords
 from trainer.run_state import RunState
 from trainer.stop_request import StopRequest
+from trainer.trained_model import check_lora
 from trainer.warm_start import WarmStart, WarmStartReport
 from trainer.whole_file import write_json
 
@@ -47,7 +48,8 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 
 
 def _check(config: Config) -> None:
-    """Refuse settings that together leave nothing to learn from, or that another one would overrule."""
+    """Refuse settings that together leave nothing to learn from, that another one would overrule, or that this machine has nothing for."""
+    check_lora(config.policy)
     if config.rollout.roots + config.rollout.forks < 2:
         raise ConfigError(
             "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"

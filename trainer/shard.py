@@ -7,7 +7,6 @@ process that it runs in.
 from collections.abc import Sequence
 
 import envs
-from agents.policy_folder import load_policy
 from agents.transformers_engine import TransformersEngine
 from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
@@ -20,6 +19,7 @@ from trainer.rollout_settings import rollout_settings
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 from trainer.task_source import TaskMemory
+from trainer.trained_model import load_trained
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
@@ -37,7 +37,7 @@ class Shard:
         self._spec = spec
         self._shard = shard
         self._config = spec.config
-        self._model, self._tokenizer = load_policy(spec.policy_folder)
+        self._model, self._tokenizer = load_trained(spec.config.policy, spec.policy_folder, spec.config.warmstart.seed)
         shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), spec.shards)
         shared.attach(self._model, shard)
         self._agent = configured_agent(spec.config.agent, self._tokenizer)

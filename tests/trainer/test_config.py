@@ -9,8 +9,8 @@ from words_world import config_of
 import credit
 import envs
 from trainer.config import Config, EnvConfig, OptimizerConfig, RunConfig, config_hash
-from trainer.errors import ConfigError, UnknownBenchmarkError, UnknownSettingError, UsageError
-from trainer.load_config import benchmarks, load_config, restore_config
+from trainer.errors import ConfigError, UnknownBenchmarkError, UnknownModelError, UnknownSettingError, UsageError
+from trainer.load_config import benchmarks, load_config, models, restore_config
 from trainer.overrides import lay_over, nest, split_arguments
 from trainer.settings import settings
 from trainer.tree_credit import RECORDED
@@ -28,6 +28,16 @@ def test_every_packaged_configuration_is_valid() -> None:
     assert "household" in benchmarks()
     for name in benchmarks():
         assert load_config(name).benchmark == name
+
+
+def test_every_packaged_model_goes_with_every_benchmark() -> None:
+    assert "smollm2" in models()
+    for benchmark in benchmarks():
+        for model in models():
+            config = load_config(benchmark, None, {"policy.lora.rank": "3"}, model=model)
+            assert config.policy.path is not None and config.policy.lora.rank == 3, "the command line has the last word"
+    with pytest.raises(UnknownModelError, match="no model is packaged as 'smolm2'; did you mean smollm2"):
+        load_config("household", model="smolm2")
 
 
 def test_every_setting_has_a_description_and_a_default_that_it_allows() -> None:

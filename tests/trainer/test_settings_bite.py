@@ -33,6 +33,9 @@ CONSTANT = {"loss.aggregation": "constant", "loss.constant": 20.0}
 ELSEWHERE = {
     "env.id": "each test here names its own",
     "policy.path": "test_an_existing_model_trains",
+    "policy.lora.rank": "test_adapters_begin_without_an_effect_and_alone_are_trained",
+    "policy.lora.alpha": "test_each_setting_has_its_effect",
+    "policy.lora.targets": "test_each_setting_has_its_effect",
     "agent.chat_template": "test_an_agent_talks_as_it_is_configured",
     "agent.stop_tokens": "test_an_agent_talks_as_it_is_configured",
     "agent.system": "test_an_agent_talks_as_it_is_configured",
