@@ -39,6 +39,10 @@ class CheckpointError(TrainerError, ValueError):
     """A checkpoint is missing, damaged, of another version, or cannot be written."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint is not as it was written."""
+
+
 class WorkerError(TrainerError, RuntimeError):
     """A process of the run ended on its own."""
 

@@ -14,11 +14,13 @@ from trainer.trained_model import trained_parameters
 
 
 def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
-    """The learning rate of an iteration (from 1): a linear rise over the warm-up, times the linear fall to `final_lr_share`."""
+    """The learning rate of an iteration (from 1): a linear rise over the warm-up, times the fall to `final_lr_share`."""
     rise = min(1.0, iteration / max(1, settings.warmup_iterations))
     if settings.decay_iterations is None:
         return settings.lr * rise
     left = 1 - min(1.0, (iteration - 1) / settings.decay_iterations)
+    if settings.decay == "cosine":
+        left = (1 - math.cos(math.pi * left)) / 2
     return settings.lr * rise * (settings.final_lr_share + (1 - settings.final_lr_share) * left)
 
 

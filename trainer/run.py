@@ -15,7 +15,7 @@ from rich.console import Console
 from trainer.backend import Backend
 from trainer.checkpoint import Checkpoint, CheckpointSeries
 from trainer.config import Config
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, DamagedCheckpointError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.iteration import Trainer
 from trainer.local_backend import local_backend
@@ -67,7 +67,7 @@ class _Training:
         self._folder = folder
         self._progress = progress
         self._stop = stop
-        self._checkpoints = CheckpointSeries(folder.checkpoints)
+        self._checkpoints = CheckpointSeries(folder.checkpoints, config.run.keep_checkpoints)
         self._state = RunState()
         # An environment that cannot be made is found here, before anything is computed.
         self._held_out = held_out_tasks(config)
@@ -76,7 +76,7 @@ class _Training:
 
     def finish(self, resume: bool) -> RunState:
         """Run to the last iteration."""
-        checkpoint = self._checkpoints.newest() if resume else None
+        checkpoint = self._checkpoints.newest(self._passed_over) if resume else None
         config, folder = self._config, self._folder
         if checkpoint is None:
             opened = RunRecords.begun(folder, config)
@@ -113,16 +113,16 @@ class _Training:
     def _advance(self, trainer: Trainer, metrics: MetricsLog) -> None:
         started = time.perf_counter()
         record = trainer.advance()
-        number, last = self._state.iteration, self._state.iteration == self._config.run.iterations
+        number, last, best = self._state.iteration, self._state.iteration == self._config.run.iterations, False
         record["seconds"] = time.perf_counter() - started
         shown = {name: record[name] for name in ("train_success", "merge_rate", "invalid_share")}
         self._progress.update(number, tokens=self._state.generated_tokens, branches=self._state.branches, **shown)
         if number % self._config.evaluation.every == 0 or last:
-            evaluation = self._evaluate()
+            evaluation, best = self._evaluate(), number in self._best()
             record |= {f"eval_{name}": measurement.success.rate for name, measurement in evaluation.modes.items()}
         metrics.append(record)
         stopping = self._stop.requested and not last
-        if number % self._config.run.checkpoint_every == 0 or last or stopping:
+        if number % self._config.run.checkpoint_every == 0 or last or best or stopping:
             self._save()
         if stopping:
             self._stop.check()
@@ -145,8 +145,17 @@ class _Training:
         with self._state.timing("checkpoint"):
             self._backend.save_policy(self._folder.policy(self._state.iteration))
             self._checkpoints.save(self._state.iteration, self._state.as_json(), self._backend.learner.tensors())
-            for number in self._folder.policies()[1:-2]:
+            kept = {0, *self._folder.policies()[-self._config.run.keep_checkpoints :], *self._best()}
+            for number in set(self._folder.policies()) - kept:
                 shutil.rmtree(self._folder.policy(number), ignore_errors=True)
+
+    def _best(self) -> list[int]:
+        """The iteration whose policy solved most held-out tasks with sampled actions, the earliest of equals."""
+        measured = [(-entry.modes["sampled"].success.rate, entry.iteration) for entry in self._state.evaluations]
+        return [min(measured)[1]] if measured and self._config.run.keep_best else []
+
+    def _passed_over(self, error: DamagedCheckpointError) -> None:
+        self._progress.message(f"{error}; going on from the one before")
 
     @contextmanager
     def _started(self, checkpoint: Checkpoint | None) -> Iterator[Backend]:

@@ -16,7 +16,9 @@ from trainer.policy_seal import check_seal, is_sealed
 
 FORMAT = 1
 """Raised when a run folder of this version can no longer be read by an older one, or the other way round."""
-_FREE_ON_RESUME = {"run.out", "run.workers", "run.iterations", "run.checkpoint_every", "run.max_failed_share"}
+_FREE_ON_RESUME = {
+    "run.out", "run.workers", "run.iterations", "run.checkpoint_every", "run.keep_checkpoints", "run.keep_best", "run.max_failed_share"
+}  # fmt: skip
 """Settings that may differ when a run goes on: they do not change what an iteration computes."""
 
 

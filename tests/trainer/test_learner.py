@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,10 @@ def test_the_rate_rises_then_falls() -> None:
     assert [learning_rate(plain, iteration) for iteration in (1, 2, 4, 100)] == pytest.approx([0.025, 0.05, 0.1, 0.1])
     falling = OptimizerConfig(lr=0.1, warmup_iterations=0, decay_iterations=10, final_lr_share=0.2)
     assert [learning_rate(falling, iteration) for iteration in (1, 6, 11, 50)] == pytest.approx([0.1, 0.06, 0.02, 0.02])
+    round_ = falling.model_copy(update={"decay": "cosine"})
+    assert [learning_rate(round_, iteration) for iteration in (1, 6, 11, 50)] == pytest.approx([0.1, 0.06, 0.02, 0.02])
+    assert learning_rate(round_, 3) == pytest.approx(0.02 + 0.08 * (1 + math.cos(math.pi / 5)) / 2)
+    assert learning_rate(round_, 3) > learning_rate(falling, 3)
 
 
 def test_a_step_is_adamw_on_the_sum_of_the_rows(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "rollout.deadline_s": "test_a_rollout_beyond_its_time_is_recorded_and_ends_alone",
     "run.out": "each test here names its own",
     "run.workers": "test_two_processes_do_what_one_does",
+    "run.keep_best": "test_the_best_policy_is_kept",
     "run.max_failed_share": "test_one_failed_rollout_is_data, test_too_many_failures_stop_the_run_with_the_reason",
 }
 BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
@@ -121,6 +122,7 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("optimizer.max_grad_norm", 0.01, "weights", {}),
     ("optimizer.warmup_iterations", 4, "weights", {}),
     ("optimizer.decay_iterations", 1, "weights", LONG),
+    ("optimizer.decay", "cosine", "weights", {"run.iterations": 2, "optimizer.decay_iterations": 4}),
     ("optimizer.final_lr_share", 0.9, "weights", DECAY),
     ("optimizer.mini_batches", 1, "weights", {}),
     ("optimizer.micro_batch_tokens", 1, "nothing", {}),
@@ -131,6 +133,7 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("run.iterations", 2, "iterations", {}),
     ("run.shards", 2, "start", {}),
     ("run.checkpoint_every", 2, "checkpoints", LONG),
+    ("run.keep_checkpoints", 1, "checkpoints", LONG),
 ]
 ORDER = ["start", "trees", "weights", "evaluations", "iterations", "checkpoints"]
 """What comes before what: a setting must leave all that is named before its own effect as it is."""

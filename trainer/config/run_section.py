@@ -22,5 +22,9 @@ class RunConfig(Section):
     """Processes that work on the shards; auto takes one per shard, and no more than there are cores."""
     checkpoint_every: int = Field(default=1, ge=1)
     """Iterations between two checkpoints."""
+    keep_checkpoints: int = Field(default=2, ge=1, le=10_000)
+    """Checkpoints that are kept, the last ones, and policies of as many; the start policy is always kept."""
+    keep_best: bool = True
+    """Whether the policy that solved most held-out tasks so far is kept too, the earliest of equals."""
     max_failed_share: float = Field(default=0.1, ge=0, le=1)
     """Share of failed rollouts in one iteration above which the run stops."""
