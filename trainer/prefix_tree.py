@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from trainer.tree_attention import AttentionPlan
+from trainer.attention_plan import AttentionPlan
 from tree_rollout.tree import TrajectoryTree
 
 Floats = npt.NDArray[np.float64]

@@ -30,10 +30,17 @@ def token_logprobs(
         logits_to_keep=rows_P,
         tree_plan=batch.plan,
     ).logits[0]
+    return score(logits_PV, row_S, batch.targets_S, temperature=temperature, entropy_grad=entropy_grad)
+
+
+def score(
+    logits_PV: torch.Tensor, row_S: torch.Tensor, targets_S: torch.Tensor, *, temperature: float = 1.0, entropy_grad: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of the targets under the rows of logits `row_S`, and the rows' entropies; both in nats, of shape (S,)."""
     logits_PV = logits_PV.to(torch.promote_types(logits_PV.dtype, torch.float32))
     logprobs_PV = (logits_PV if temperature == 1.0 else logits_PV / temperature).log_softmax(-1)
     with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
         entropies_P = -(logprobs_PV.exp() * logprobs_PV).sum(-1)
     # One flat index: gathering rows first would copy (S, V) where siblings share a row.
-    logprobs_S = logprobs_PV.flatten().index_select(0, row_S * logprobs_PV.shape[-1] + batch.targets_S)
+    logprobs_S = logprobs_PV.flatten().index_select(0, row_S * logprobs_PV.shape[-1] + targets_S)
     return logprobs_S, entropies_P.index_select(0, row_S)

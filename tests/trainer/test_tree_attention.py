@@ -5,11 +5,12 @@ import pytest
 import torch
 from token_trees import VOCABULARY, difference, gradient, random_advantages, random_tree, rollout_logprobs, tiny_model, turn
 
-import trainer.tree_attention
+import trainer.attention_plan
+from trainer.attention_plan import AttentionPlan
 from trainer.errors import ConfigError
 from trainer.prefix_tree import micro_batches, pack
 from trainer.token_logprobs import token_logprobs
-from trainer.tree_attention import ATTENTION_NAME, AttentionPlan, tree_attention
+from trainer.tree_attention import ATTENTION_NAME, tree_attention
 from tree_rollout.tree import TrajectoryTree
 
 FAMILIES = ["qwen2", "qwen3", "llama"]
@@ -99,27 +100,27 @@ def test_long_segments_are_cut_into_blocks_and_stay_exact():
     tree = long_tree(rng, [150, 1, 97, 300, 64])
     work = [tree], random_advantages(rng, [tree]), [tree.path_weights()]
     model = tiny_model("llama", num_hidden_layers=2)
-    assert max(len(blocks) for blocks in pack(*work).plan.blocks) > 2
+    plan = pack(*work).plan
+    assert len(plan.blocks()) > len(plan.lengths) / 2
     assert difference(packed_gradient(model, *work), flat_gradient(model, *work)) < 1e-5
 
 
-def test_the_block_length_changes_nothing(monkeypatch):
-    model, work = tiny_model("qwen3"), random_trees(3, longest=20)
-    whole = packed_gradient(model, *work)
-    monkeypatch.setattr(trainer.tree_attention, "_BLOCK", 3)
-    assert difference(packed_gradient(model, *work), whole) < 1e-6
+@pytest.mark.parametrize("window", [None, 7])
+def test_how_the_row_is_cut_into_blocks_changes_nothing(monkeypatch, window):
+    model = tiny_model("qwen2", use_sliding_window=window is not None, sliding_window=window, max_window_layers=1)
+    work = random_trees(3, longest=20)
+    found = []
+    for call, finest, stride, longest in ((10**9, 8, 32, 256), (0, 1, 1, 256), (0, 1, 3, 3)):
+        for name, value in {"_CALL": call, "_FINEST": finest, "_STRIDE": stride, "_LONGEST": longest}.items():
+            monkeypatch.setattr(trainer.attention_plan, name, value)
+        found.append((packed_gradient(model, *work), len(pack(*work).plan.blocks(window))))
+    assert len({blocks for _, blocks in found}) == 3
+    assert max(difference(other, found[0][0]) for other, _ in found[1:]) < 1e-6
 
 
-def test_masks_stay_small_in_long_contexts():
-    plan = AttentionPlan([-1, 0, 0], [20_000, 5_000, 5_000])
-    assert max(len(blocks) for blocks in plan.blocks) <= 16
-    like = torch.zeros(1)
-    sizes = [plan.mask(block, like) for blocks in plan.blocks for block in blocks]
-    storages = {mask.untyped_storage().data_ptr(): mask.untyped_storage().nbytes() for mask in sizes if mask is not None}
-    assert sum(storages.values()) < 0.1 * 4 * plan.tokens**2
-
-
-@pytest.mark.parametrize("parents_lengths", [([0], [1]), ([-1, 2], [1, 1]), ([-1], [0]), ([-1], [1, 1])])
+@pytest.mark.parametrize(
+    "parents_lengths", [([0], [1]), ([-1, 2], [1, 1]), ([-1], [0]), ([-1], [1, 1]), ([], []), ([-1, 0, 0, 1], [1] * 4)]
+)
 def test_impossible_plans_are_refused(parents_lengths):
     with pytest.raises(ValueError, match="parent that stands before it"):
         AttentionPlan(*parents_lengths)
@@ -210,7 +211,6 @@ def test_a_forward_pass_without_or_with_another_plan_is_an_error():
     ("changes", "message"),
     [
         ({"attention_dropout": 0.1}, "attention_dropout"),
-        ({"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 0}, "window of 8 tokens"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
     ],
 )
@@ -225,6 +225,9 @@ def test_models_that_packing_would_change_are_refused(changes, message):
         token_logprobs(model, pack(*random_trees(0)))
 
 
-def test_a_window_longer_than_every_rollout_is_exact():
-    model, work = tiny_model("qwen2", use_sliding_window=True, sliding_window=200, max_window_layers=0), random_trees(1)
+@pytest.mark.parametrize("window", [1, 3, 8, 200], ids="window {}".format)
+@pytest.mark.parametrize("full_layers", [0, 1])
+def test_windows_shorter_than_a_rollout_are_exact(window, full_layers):
+    model = tiny_model("qwen2", use_sliding_window=True, sliding_window=window, max_window_layers=full_layers)
+    work = random_trees(1, longest=20)
     assert difference(packed_gradient(model, *work), flat_gradient(model, *work)) < 1e-5
