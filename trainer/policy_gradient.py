@@ -10,7 +10,7 @@ from trainer.config import Config
 from trainer.learn_report import LearnReport
 from trainer.loss import batch_coefficients, policy_loss
 from trainer.mini_batch import Share
-from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
+from trainer.prefix_tree import PrefixTreeBatch, packs
 from trainer.token_logprobs import token_logprobs
 from trainer.tree_attention import tree_attention
 
@@ -28,9 +28,7 @@ class PolicyGradient:
         """Add the gradient of the summed loss of a share's trees."""
         config, report = self._config, LearnReport()
         with tree_attention(self._model):
-            for part in micro_batches(share.trees, share.weights, config.optimizer.micro_batch_tokens):
-                chosen = slice(part.start, part.stop)
-                batch = pack(share.trees[chosen], share.advantages[chosen], share.weights[chosen])
+            for batch in packs(share.trees, share.advantages, share.weights, config.optimizer.micro_batch_tokens):
                 reference_S = self._reference_logprobs(batch) if config.loss.kl_coefficient else None
                 logprobs_S, entropies_S = token_logprobs(self._model, batch, temperature=config.rollout.temperature)
                 loss, stats = policy_loss(
@@ -47,7 +45,7 @@ class PolicyGradient:
                     entropies_T=entropies_S,
                 )
                 loss.backward()
-                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
+                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens, batch.recomputed_tokens)
         return report
 
     def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:

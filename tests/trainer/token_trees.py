@@ -66,6 +66,19 @@ def tiny_model(family: str, dtype: torch.dtype = torch.float32, seed: int = 0, *
     return model.to(dtype)
 
 
+def exact_norms(model: PreTrainedModel) -> PreTrainedModel:
+    """The model, with normalisation in its own precision: as delivered it is done in float32, which hides differences below 1e-7."""
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            norm: Any = module
+
+            def forward(hidden: torch.Tensor, norm: Any = norm) -> torch.Tensor:
+                return norm.weight * hidden * torch.rsqrt(hidden.square().mean(-1, keepdim=True) + norm.variance_epsilon)
+
+            norm.forward = forward
+    return model
+
+
 def rollout_logprobs(model: PreTrainedModel, tree: TrajectoryTree, path: list[int]) -> torch.Tensor:
     """Log-probability of each token of one rollout by the model's ordinary forward pass; 0 for the first, which nothing predicts."""
     ids_T = torch.from_numpy(tree.ids(path[-1]).astype(np.int64))
