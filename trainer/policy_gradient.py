@@ -30,7 +30,7 @@ class PolicyGradient:
         with tree_attention(self._model):
             for batch in packs(share.trees, share.advantages, share.weights, config.optimizer.micro_batch_tokens):
                 reference_S = self._reference_logprobs(batch) if config.loss.kl_coefficient else None
-                logprobs_S, entropies_S = token_logprobs(self._model, batch, temperature=config.rollout.temperature)
+                logprobs_S, entropies_S = self._logprobs(self._model, batch)
                 loss, stats = policy_loss(
                     logprobs_S,
                     batch.behaviour_S,
@@ -53,4 +53,8 @@ class PolicyGradient:
         if self._reference is None:
             self._reference, _ = load_policy(self._start_policy)
         with torch.no_grad(), tree_attention(self._reference):
-            return token_logprobs(self._reference, batch, temperature=self._config.rollout.temperature)[0]
+            return self._logprobs(self._reference, batch)[0]
+
+    def _logprobs(self, model: PreTrainedModel, batch: PrefixTreeBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        config = self._config
+        return token_logprobs(model, batch, temperature=config.rollout.temperature, attention=config.optimizer.attention)

@@ -6,16 +6,21 @@ import torch
 from transformers import PreTrainedModel
 
 from trainer.prefix_tree import PrefixTreeBatch
-from trainer.tree_attention import ATTENTION_NAME
+from trainer.tree_attention import ATTENTION_NAME, Attention
 
 
 def token_logprobs(
-    model: PreTrainedModel, batch: PrefixTreeBatch, *, temperature: float = 1.0, entropy_grad: bool = False
+    model: PreTrainedModel,
+    batch: PrefixTreeBatch,
+    *,
+    temperature: float = 1.0,
+    entropy_grad: bool = False,
+    attention: Attention = "auto",
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities (nats) of the scored tokens and entropies (nats) of the distributions they come from, both of shape (S,).
 
     `temperature` is the one the tokens were sampled at: behaviour log-probabilities belong to that distribution.
-    Entropies carry a gradient only with `entropy_grad`. Call it inside `tree_attention(model)`.
+    Entropies carry a gradient only with `entropy_grad`; `attention` names the kernel. Call it inside `tree_attention(model)`.
     """
     config: Any = model.config
     if config._attn_implementation != ATTENTION_NAME:
@@ -29,6 +34,7 @@ def token_logprobs(
         use_cache=False,
         logits_to_keep=rows_P,
         tree_plan=batch.plan,
+        tree_kernel=attention,
     ).logits[0]
     return score(logits_PV, row_S, batch.targets_S, temperature=temperature, entropy_grad=entropy_grad)
 

@@ -5,16 +5,20 @@ Attention is replaced through `transformers.AttentionInterface`; what a model do
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import AttentionInterface, PreTrainedModel
 
 from trainer.attention_plan import AttentionPlan
 from trainer.errors import ConfigError
+from trainer.flex_kernel import flex_attend
 from trainer.tree_kernel import BlockAttention
 
 ATTENTION_NAME = "branchwise_tree"
+Attention = Literal["auto", "sdpa", "flex"]
+"""What computes attention: PyTorch's kernels for one block of queries after the other, or one fused kernel for the whole row (CUDA); auto
+takes flex on CUDA and sdpa elsewhere."""
 _ATTENTION_LAYERS = ("full_attention", "sliding_attention")
 
 
@@ -27,6 +31,7 @@ def attend(
     scaling: float | None = None,
     dropout: float = 0.0,
     tree_plan: AttentionPlan | None = None,
+    tree_kernel: Attention = "auto",
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention of one packed row by `tree_plan`; query (1, H, T, D), key and value (1, H_kv, T, D), result (1, T, H, D).
@@ -39,9 +44,12 @@ def attend(
     if query.shape[0] != 1 or query.shape[2] != tree_plan.tokens:
         raise ValueError(f"the plan is for one row of {tree_plan.tokens} tokens, the model got {query.shape[0]} of {query.shape[2]}")
     _refuse(dropout, kwargs)
+    window: int | None = kwargs.get("sliding_window")
+    if tree_kernel == "flex" or (tree_kernel == "auto" and query.is_cuda):
+        return flex_attend(query, key, value, tree_plan, window, scaling), None
     # A group of query heads shares one key head: heads become (K, G).
     query_KGTD = query[0].unflatten(0, (key.shape[1], -1))
-    output_TKGD = BlockAttention.apply(query_KGTD, key[0], value[0], tree_plan, kwargs.get("sliding_window"), scaling)
+    output_TKGD = BlockAttention.apply(query_KGTD, key[0], value[0], tree_plan, window, scaling)
     return output_TKGD.flatten(1, 2).unsqueeze(0), None
 
 

@@ -1,6 +1,6 @@
 """Settings of the optimizer."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -29,6 +29,9 @@ class OptimizerConfig(Section):
     micro_batch_tokens: int = Field(default=2048, ge=1)
     """Tokens that are computed at once; more need more memory, and the result stays the same. A tree beyond it is cut into parts, which
     compute what they have in common more than once; a single sequence beyond it is computed whole."""
+    attention: Literal["auto", "sdpa", "flex"] = "auto"
+    """What computes attention in training: sdpa one block of queries after the other, flex one fused kernel (CUDA alone); auto takes flex
+    on CUDA and sdpa elsewhere."""
 
     @model_validator(mode="after")
     def _decay_fits(self) -> Self:
