@@ -107,7 +107,13 @@ class Trainer:
         self.state.flattened_tokens += total.flattened_tokens
         figures = {f"loss_{name}": value for name, value in total.stats.means().items()}
         sharing = total.flattened_tokens / max(1, total.unique_tokens)
-        return figures | {"trained_tokens": total.unique_tokens, "sharing": sharing, "gradient_norm": float(np.mean(norms))}
+        return figures | {
+            "trained_tokens": total.unique_tokens,
+            "recomputed_tokens": total.recomputed_tokens,
+            "recomputed_share": total.recomputed_tokens / max(1, total.unique_tokens),
+            "sharing": sharing,
+            "gradient_norm": float(np.mean(norms)),
+        }
 
     def _metrics(
         self, number: int, reports: Sequence[SamplerReport], trees: Sequence[TrajectoryTree], credits: Sequence[TreeCredit]

@@ -15,7 +15,13 @@ class LearnReport:
     flattened_tokens: int = 0
     """Tokens that the same rollouts would have taken without sharing."""
 
+    recomputed_tokens: int = 0
+    """Computed tokens that were computed before, as trees beyond `optimizer.micro_batch_tokens` are cut."""
+
     def __add__(self, other: "LearnReport") -> "LearnReport":
         return LearnReport(
-            self.stats + other.stats, self.unique_tokens + other.unique_tokens, self.flattened_tokens + other.flattened_tokens
+            self.stats + other.stats,
+            self.unique_tokens + other.unique_tokens,
+            self.flattened_tokens + other.flattened_tokens,
+            self.recomputed_tokens + other.recomputed_tokens,
         )

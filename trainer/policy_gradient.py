@@ -10,7 +10,7 @@ from trainer.config import Config
 from trainer.learn_report import LearnReport
 from trainer.loss import batch_coefficients, policy_loss
 from trainer.mini_batch import Share
-from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
+from trainer.prefix_tree import PrefixTreeBatch, packs
 from trainer.token_logprobs import token_logprobs
 from trainer.trained_model import as_at_the_start
 from trainer.tree_attention import tree_attention
@@ -29,11 +29,9 @@ class PolicyGradient:
         """Add the gradient of the summed loss of a share's trees."""
         config, report = self._config, LearnReport()
         with tree_attention(self._model):
-            for part in micro_batches(share.trees, share.weights, config.optimizer.micro_batch_tokens):
-                chosen = slice(part.start, part.stop)
-                batch = pack(share.trees[chosen], share.advantages[chosen], share.weights[chosen])
+            for batch in packs(share.trees, share.advantages, share.weights, config.optimizer.micro_batch_tokens):
                 reference_S = self._reference_logprobs(batch) if config.loss.kl_coefficient else None
-                logprobs_S, entropies_S = token_logprobs(self._model, batch, temperature=config.rollout.temperature)
+                logprobs_S, entropies_S = self._logprobs(self._model, batch)
                 loss, stats = policy_loss(
                     logprobs_S,
                     batch.behaviour_S,
@@ -48,16 +46,19 @@ class PolicyGradient:
                     entropies_T=entropies_S,
                 )
                 loss.backward()
-                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
+                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens, batch.recomputed_tokens)
         return report
 
     def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:
         """Log-probabilities under the start policy, which is this model where its adapters can be switched off."""
-        temperature = self._config.rollout.temperature
         if self._config.policy.lora.rank is not None:
             with torch.no_grad(), as_at_the_start(self._model):
-                return token_logprobs(self._model, batch, temperature=temperature)[0]
+                return self._logprobs(self._model, batch)[0]
         if self._reference is None:
             self._reference, _ = load_policy(self._start_policy)
         with torch.no_grad(), tree_attention(self._reference):
-            return token_logprobs(self._reference, batch, temperature=temperature)[0]
+            return self._logprobs(self._reference, batch)[0]
+
+    def _logprobs(self, model: PreTrainedModel, batch: PrefixTreeBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        config = self._config
+        return token_logprobs(model, batch, temperature=config.rollout.temperature, attention=config.optimizer.attention)

@@ -50,7 +50,8 @@ class ScriptedPool:
 
     def learn(self, share: Share) -> LearnReport:
         self.learned.append(share)
-        return LearnReport(LossStats(coefficient=float(len(share.trees))), 2 * len(share.trees), 4 * len(share.trees))
+        count = len(share.trees)
+        return LearnReport(LossStats(coefficient=float(count)), 2 * count, 4 * count, count)
 
 
 class ScriptedLearner:
@@ -124,6 +125,7 @@ def test_metrics_and_counts(tmp_path: Path) -> None:
     assert state.stop_reasons == {"terminated": 12}
     assert (state.unique_tokens, state.flattened_tokens) == (8, 16)
     assert (record["trained_tokens"], record["sharing"], record["unanimous_trees"]) == (8, 2.0, 0)
+    assert (record["recomputed_tokens"], record["recomputed_share"]) == (4, 0.5)
     assert set(state.seconds) == {"rollout", "credit", "trace", "training"}
 
 

@@ -126,6 +126,7 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("optimizer.final_lr_share", 0.9, "weights", DECAY),
     ("optimizer.mini_batches", 1, "weights", {}),
     ("optimizer.micro_batch_tokens", 1, "nothing", {}),
+    ("optimizer.attention", "sdpa", "nothing", {}),
     ("evaluation.tasks", 2, "evaluations", {}),
     ("evaluation.every", 1, "evaluations", LONG),
     ("evaluation.seed", 7, "evaluations", {"evaluation.tasks": 4}),

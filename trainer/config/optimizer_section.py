@@ -29,7 +29,11 @@ class OptimizerConfig(Section):
     mini_batches: int = Field(default=4, ge=1, le=10_000)
     """Optimizer steps in one iteration."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
-    """Tokens that are computed at once; more need more memory, and the result stays the same."""
+    """Tokens that are computed at once; more need more memory, and the result stays the same. A tree beyond it is cut into parts, which
+    compute what they have in common more than once; a single sequence beyond it is computed whole."""
+    attention: Literal["auto", "sdpa", "flex"] = "auto"
+    """What computes attention in training: sdpa one block of queries after the other, flex one fused kernel (CUDA alone); auto takes flex
+    on CUDA and sdpa elsewhere."""
 
     @model_validator(mode="after")
     def _decay_fits(self) -> Self:
