@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from trainer.loss import LossStats
+from trainer.loss_stats import LossStats
 
 
 @dataclass(slots=True)

@@ -25,6 +25,13 @@ class Share:
     """Per tree, shape (N,)."""
     weights: list[Floats] = field(default_factory=list)
     """Per tree, shape (N,)."""
+    proximal: list[Floats] = field(default_factory=list)
+    """Per tree, the proximal policy's log-probability of each of its tokens (see `token_columns`); empty where the loss has none."""
+
+    def chosen(self, trees: Sequence[int]) -> "Share":
+        """The same for some of the trees alone."""
+        columns = {name: getattr(self, name) for name in Share.__slots__}
+        return Share(**{name: [column[index] for index in trees] if column else [] for name, column in columns.items()})
 
 
 @dataclass(slots=True)

@@ -38,6 +38,8 @@ class PrefixTreeBatch:
     """Id of the scored token, int64."""
     turn_S: torch.Tensor
     """Number of the scored token's turn; numbers count through the pack's laid-out turns, int64."""
+    tokens_S: torch.Tensor
+    """Place of the scored token among all tokens of the pack's trees, tree after tree and turn after turn, laid out or not, int64."""
     sampled_S: torch.Tensor
     """True where the policy sampled the token, False for observations (which are scored only with an observation weight)."""
     behaviour_S: torch.Tensor
@@ -91,6 +93,8 @@ def pack(
     first_turn = np.cumsum([0] + [int(entry.needed_N.sum()) for entry in entries])
     columns = {name: np.concatenate([getattr(part, name) for part in scored]) for name in _Scored.__slots__}
     columns["turn"] = np.concatenate([part.turn + first for part, first in zip(scored, first_turn, strict=False)])
+    first_token = np.cumsum([0] + [sum(len(turn.ids_T) for turn in entry.tree.turns) for entry in entries])
+    columns["token"] = np.concatenate([part.token + first for part, first in zip(scored, first_token, strict=False)])
     positions_T = np.concatenate(layout.positions)
     ends = [end for index, entry in enumerate(entries) for end in layout.ends(index, entry.terminal_N)]
 
@@ -104,6 +108,7 @@ def pack(
         predictors_S=torch.from_numpy(columns["predictor"]),
         targets_S=torch.from_numpy(columns["target"]),
         turn_S=torch.from_numpy(columns["turn"]),
+        tokens_S=torch.from_numpy(columns["token"]),
         sampled_S=torch.from_numpy(columns["sampled"]),
         behaviour_S=floats("behaviour"),
         advantages_S=floats("advantage"),
@@ -270,11 +275,12 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """Columns of one tree's scored tokens; see `PrefixTreeBatch`. `turn` counts from 0 in each tree."""
+    """Columns of one tree's scored tokens; see `PrefixTreeBatch`. `turn` and `token` count from 0 in each tree."""
 
     predictor: Ints
     target: Ints
     turn: Ints
+    token: Ints
     sampled: npt.NDArray[np.bool_]
     behaviour: Floats
     advantage: Floats
@@ -298,12 +304,15 @@ def _score(entry: _Entry, layout: _Layout, index: int) -> _Scored:
     factor = np.where(sampled, 1.0, entry.observation_weight)
     weight = entry.weights_N[numbers][turn] * factor
     keep = (weight > 0) & (predictor >= 0)
+    starts_N = np.cumsum([0] + [len(turn.ids_T) for turn in entry.tree.turns])
+    token = column([np.arange(starts_N[number], starts_N[number + 1]) for number in numbers], np.int64)
     scored_N = np.zeros(len(entry.needed_N))
     scored_N[numbers] = np.bincount(turn[keep], minlength=len(numbers))
     return _Scored(
         predictor=predictor[keep],
         target=column([turn.ids_T for turn in turns], np.int64)[keep],
         turn=turn[keep],
+        token=token[keep],
         sampled=sampled[keep],
         behaviour=np.where(sampled, column([turn.logprobs_T for turn in turns], np.float64), 0.0)[keep],
         advantage=entry.advantages_N[numbers][turn][keep],

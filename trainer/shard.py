@@ -20,6 +20,7 @@ from trainer.rollout_settings import rollout_settings
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 from trainer.task_source import TaskMemory
+from trainer.token_columns import Floats
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
@@ -70,6 +71,14 @@ class Shard:
     def learn(self, share: Share) -> LearnReport:
         """Add the gradient of the *summed* loss of a share to this shard's row."""
         return self._gradient.add(share)
+
+    def logprobs(self, share: Share) -> list[Floats]:
+        """Log-probabilities of a share's tokens under the present weights, one column per tree."""
+        return self._gradient.logprobs(share)
+
+    def reference_logprobs(self, share: Share) -> list[Floats]:
+        """The same under the policy that the run started from."""
+        return self._gradient.reference_logprobs(share)
 
     def measure(self, tasks: Sequence[Task], temperature: float, seed: int, version: int) -> list[Outcome]:
         """One rollout per task with the present weights, without forks; nothing is kept."""
