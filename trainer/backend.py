@@ -54,7 +54,7 @@ class Backend(Protocol):
 
     @property
     def learning(self) -> WorkerGroup:
-        """Computes gradients and log-probabilities: methods `learn`, `logprobs` and `reference_logprobs` of `Shard`."""
+        """Computes gradients and log-probabilities: methods `learn`, `values`, `logprobs`, `reference_logprobs` of `Shard`."""
         ...
 
     @property

@@ -10,12 +10,13 @@ import numpy as np
 
 from trainer.backend import Backend
 from trainer.config import Config
+from trainer.critic_credit import CriticValues
 from trainer.errors import TooManyFailuresError
 from trainer.learn_report import LearnReport
 from trainer.mini_batch import mini_batches
 from trainer.run_state import RunState
 from trainer.sampled_trees import SampledTrees
-from trainer.scoring import attach_proximal, charge
+from trainer.scoring import attach_proximal, charge, criticised
 from trainer.task_source import TaskSource
 from trainer.tree_credit import TreeCredit, assign
 from tree_rollout.sampler_report import Purpose, SamplerReport, sum_spent
@@ -44,8 +45,9 @@ class Trainer:
         chosen = [sampled.trees[index] for index in sampled.chosen]
         shards = [sampled.shards[index] for index in sampled.chosen]
         judged, divergence = self._charged(chosen, shards)
+        values = self._criticised(chosen, shards)
         with self.state.timing("credit"):
-            assigned = assign(judged, self._config.credit, self._config.reward, number)
+            assigned = assign(judged, self._config.credit, self._config.reward, number, values)
         advantages: list[Any] = [None] * len(sampled.trees)
         for index, credit in zip(sampled.chosen, assigned.trees, strict=True):
             advantages[index] = credit.advantages_N
@@ -100,6 +102,14 @@ class Trainer:
             judged, divergence = charge(self._backend.learning, trees, shards, config.run.shards, config.loss)
         return judged, {"reward_kl": divergence}
 
+    def _criticised(self, trees: Sequence[TrajectoryTree], shards: Sequence[int]) -> CriticValues | None:
+        """What the critic says before it learns from them; None where there is none."""
+        config = self._config
+        if config.critic.kind == "none":
+            return None
+        with self.state.timing("training"):
+            return criticised(self._backend.learning, trees, shards, config.run.shards, config.critic)
+
     def _learn(
         self, trees: Sequence[TrajectoryTree], credits: Sequence[TreeCredit], shards: Sequence[int], number: int
     ) -> dict[str, float]:
@@ -124,6 +134,8 @@ class Trainer:
         self.state.unique_tokens += total.unique_tokens
         self.state.flattened_tokens += total.flattened_tokens
         figures = {f"loss_{name}": value for name, value in total.stats.means().items()}
+        if config.critic.kind != "none":
+            figures |= {f"critic_{name}": value for name, value in total.values.means().items()}
         sharing = total.flattened_tokens / max(1, total.unique_tokens)
         return figures | {"trained_tokens": total.unique_tokens, "sharing": sharing, "gradient_norm": float(np.mean(norms))}
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from trainer.loss_stats import LossStats
+from trainer.value_loss import ValueStats
 
 
 @dataclass(slots=True)
@@ -14,8 +15,13 @@ class LearnReport:
     """Tokens that were computed."""
     flattened_tokens: int = 0
     """Tokens that the same rollouts would have taken without sharing."""
+    values: ValueStats = field(default_factory=ValueStats)
+    """What the critic's loss did; nothing without a critic."""
 
     def __add__(self, other: "LearnReport") -> "LearnReport":
         return LearnReport(
-            self.stats + other.stats, self.unique_tokens + other.unique_tokens, self.flattened_tokens + other.flattened_tokens
+            self.stats + other.stats,
+            self.unique_tokens + other.unique_tokens,
+            self.flattened_tokens + other.flattened_tokens,
+            self.values + other.values,
         )

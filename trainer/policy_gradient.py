@@ -1,5 +1,7 @@
 """The gradient of the *summed* loss of some trees: sums of several parts add up, and the learner divides by what they weigh together."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ from transformers import PreTrainedModel
 
 from agents.policy_folder import load_policy
 from trainer.config import Config, LossConfig
+from trainer.critic import Critic, Values
 from trainer.learn_report import LearnReport
 from trainer.loss import LossRule, batch_coefficients, policy_loss
 from trainer.mini_batch import Share
@@ -16,14 +19,16 @@ from trainer.ratio_groups import RatioGroups, sequence_groups, turn_groups
 from trainer.token_columns import Floats, from_columns, to_columns
 from trainer.token_logprobs import token_logprobs
 from trainer.tree_attention import tree_attention
+from trainer.value_loss import value_loss
 
 
 class PolicyGradient:
-    """Adds gradients to the parameters of `model`; the policy in `start_policy` is read when the loss first asks for it."""
+    """Adds gradients to the parameters of `model` and of `critic`; the policy in `start_policy` is read when the loss first asks for it."""
 
-    def __init__(self, config: Config, model: PreTrainedModel, start_policy: Path) -> None:
+    def __init__(self, config: Config, model: PreTrainedModel, start_policy: Path, critic: Critic | None = None) -> None:
         self._config = config
         self._model = model
+        self._critic = critic
         self._start_policy = start_policy
         self._rule = loss_rule(config.loss)
         self._reference: PreTrainedModel | None = None
@@ -31,20 +36,27 @@ class PolicyGradient:
     def add(self, share: Share) -> LearnReport:
         """Add the gradient of the summed loss of a share's trees."""
         report = LearnReport()
-        with tree_attention(self._model):
-            for part in micro_batches(share.trees, share.weights, self._config.optimizer.micro_batch_tokens):
-                report += self._add(share.chosen(part))
+        with tree_attention(self._model), self._criticised() as values:
+            for part in self._parts(share):
+                report += self._add(share.chosen(part), values)
         return report
 
     def logprobs(self, share: Share) -> list[Floats]:
         """One column per tree: log-probabilities (nats) of its tokens that have a loss weight, under the present weights."""
-        return self._scored(share, self._model)
+        with tree_attention(self._model):
+            return self._columns(share, lambda batch: self._logprobs(self._model, batch))
 
     def reference_logprobs(self, share: Share) -> list[Floats]:
         """The same under the start policy."""
-        return self._scored(share, self._start())
+        return self._columns(share, self._reference_logprobs)
 
-    def _add(self, share: Share) -> LearnReport:
+    def values(self, share: Share) -> list[Floats]:
+        """One column per tree: the critic's values before its tokens that have a loss weight."""
+        with tree_attention(self._model), self._criticised() as values:
+            assert values is not None, "without a critic there are no values"
+            return self._columns(share, values.alone)
+
+    def _add(self, share: Share, values: Values | None) -> LearnReport:
         """The same for trees that are packed together."""
         settings, rule = self._config.loss, self._rule
         batch = pack(share.trees, share.advantages, share.weights)
@@ -52,11 +64,12 @@ class PolicyGradient:
         logprobs_S, entropies_S = token_logprobs(
             self._model, batch, temperature=self._config.rollout.temperature, entropy_grad=rule.entropy_coefficient > 0
         )
+        coefficients_S = batch_coefficients(batch, settings.aggregation)
         loss, stats = policy_loss(
             logprobs_S,
             batch.behaviour_S,
-            batch.advantages_S,
-            batch_coefficients(batch, settings.aggregation),
+            from_columns(batch, share.token_advantages) if share.token_advantages else batch.advantages_S,
+            coefficients_S,
             1.0,
             rule,
             groups=ratio_groups(settings, batch, share),
@@ -64,29 +77,41 @@ class PolicyGradient:
             reference_T=reference_S,
             entropies_T=entropies_S,
         )
+        report = LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
+        if values is not None:
+            targets_S, old_S = from_columns(batch, share.targets), from_columns(batch, share.values)
+            errors, report.values = value_loss(batch, values.after(batch), targets_S, old_S, coefficients_S, self._config.critic.clip)
+            loss = loss + errors
         loss.backward()
-        return LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
+        return report
 
-    def _scored(self, share: Share, model: PreTrainedModel) -> list[Floats]:
+    def _parts(self, share: Share) -> list[range]:
+        """The trees that are packed together."""
+        return micro_batches(share.trees, share.weights, self._config.optimizer.micro_batch_tokens)
+
+    def _criticised(self) -> AbstractContextManager[Values | None]:
+        return nullcontext() if self._critic is None else self._critic.beside(self._model)
+
+    def _columns(self, share: Share, numbers: Callable[[PrefixTreeBatch], torch.Tensor]) -> list[Floats]:
+        """What `numbers` says of the scored tokens of each pack, shape (S,), as one column per tree."""
         columns = [np.full(sum(len(turn.ids_T) for turn in tree.turns), np.nan) for tree in share.trees]
-        with torch.no_grad(), tree_attention(model):
-            for part in micro_batches(share.trees, share.weights, self._config.optimizer.micro_batch_tokens):
+        with torch.no_grad():
+            for part in self._parts(share):
                 chosen = share.chosen(part)
                 batch = pack(chosen.trees, chosen.advantages, chosen.weights)
-                logprobs_S, _ = token_logprobs(model, batch, temperature=self._config.rollout.temperature)
-                columns[part.start : part.stop] = to_columns(batch, logprobs_S, chosen.trees)
+                columns[part.start : part.stop] = to_columns(batch, numbers(batch), chosen.trees)
         return columns
+
+    def _logprobs(self, model: PreTrainedModel, batch: PrefixTreeBatch) -> torch.Tensor:
+        """Log-probabilities of the scored tokens under the weights of `model`, shape (S,)."""
+        return token_logprobs(model, batch, temperature=self._config.rollout.temperature)[0]
 
     def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:
         """Log-probabilities under the start policy."""
-        reference = self._start()
-        with torch.no_grad(), tree_attention(reference):
-            return token_logprobs(reference, batch, temperature=self._config.rollout.temperature)[0]
-
-    def _start(self) -> PreTrainedModel:
         if self._reference is None:
             self._reference, _ = load_policy(self._start_policy)
-        return self._reference
+        with torch.no_grad(), tree_attention(self._reference):
+            return self._logprobs(self._reference, batch)
 
 
 def loss_rule(settings: LossConfig) -> LossRule:

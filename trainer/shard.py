@@ -11,6 +11,7 @@ from agents.policy_folder import load_policy
 from agents.transformers_engine import TransformersEngine
 from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
+from trainer.critic import make_critic, trained
 from trainer.imitation import Imitation
 from trainer.learn_report import LearnReport
 from trainer.mini_batch import Share
@@ -39,12 +40,14 @@ class Shard:
         self._shard = shard
         self._config = spec.config
         self._model, self._tokenizer = load_policy(spec.policy_folder)
-        shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), spec.shards)
-        shared.attach(self._model, shard)
+        critic = make_critic(spec.config.critic, self._model)
+        whole = trained(self._model, critic)
+        shared = SharedParameters(spec.parameters, SharedParameters.size(whole), spec.shards)
+        shared.attach(whole, shard)
         self._agent = configured_agent(spec.config.agent, self._tokenizer)
         self._engine: TransformersEngine | None = None
         self._imitation: Imitation | None = None
-        self._gradient = PolicyGradient(spec.config, self._model, spec.start_policy)
+        self._gradient = PolicyGradient(spec.config, self._model, spec.start_policy, critic)
 
     def ready(self) -> None:
         """Do nothing: an answer says that this shard has its model."""
@@ -75,6 +78,10 @@ class Shard:
     def logprobs(self, share: Share) -> list[Floats]:
         """Log-probabilities of a share's tokens under the present weights, one column per tree."""
         return self._gradient.logprobs(share)
+
+    def values(self, share: Share) -> list[Floats]:
+        """The critic's values before a share's tokens, one column per tree."""
+        return self._gradient.values(share)
 
     def reference_logprobs(self, share: Share) -> list[Floats]:
         """The same under the policy that the run started from."""

@@ -33,6 +33,12 @@ class SharedParameters:
         """How many numbers the model's parameters hold; tied parameters count once."""
         return sum(parameter.numel() for parameter in model.parameters())
 
+    def part(self, start: int, end: int) -> "SharedParameters":
+        """The same memory, but only these places of the vector."""
+        part = object.__new__(SharedParameters)
+        part.weights_P, part.gradients_SP = self.weights_P[start:end], self.gradients_SP[:, start:end]
+        return part
+
     def publish(self, model: nn.Module) -> None:
         """Copy the model's weights into the vector."""
         with torch.no_grad():

@@ -31,6 +31,7 @@ BUDGET = {**MORE, "rollout.roots": 5, "rollout.forks": 2}
 DECAY = {**LONG, "optimizer.decay_iterations": 2}
 CONSTANT = {"loss.aggregation": "constant", "loss.constant": 20.0}
 KL = {"loss.kl_coefficient": 1.0}
+HEAD = {"credit.method": "gae", "credit.settings": "{lam: 1.0}", "critic.kind": "head"}
 MASKED = {**MORE, "loss.correction": "double_sided", "loss.correction_low": 0.5}
 ELSEWHERE = {
     "env.id": "each test here names its own",
@@ -104,6 +105,12 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("credit.settings.gamma", 0.5, "weights", {}),
     ("credit.signature", "actions", "weights", {}),
     ("credit.signature_settings.of", "actions", "weights", {"credit.signature": "window"}),
+    ("critic.kind", "model", "weights", HEAD),
+    ("critic.level", "token", "weights", HEAD),
+    ("critic.lr", 0.1, "weights", HEAD),
+    ("critic.coefficient", 0.0, "weights", HEAD),
+    ("critic.clip", 1e-6, "weights", {**HEAD, **MORE}),
+    ("critic.warmup_iterations", 1, "weights", HEAD),
     ("reward.invalid_penalty", 0.0, "weights", {}),
     ("reward.weights.length", 0.5, "weights", {}),
     ("reward.overlong_limit", 30, "weights", {"reward.overlong_limit": 6, "reward.overlong_buffer": 5, "rollout.tasks": 6}),
