@@ -38,8 +38,8 @@ class Learner:
         self.version = 0
         """Optimizer steps so far; which weights serve."""
 
-    def step(self, iteration: int, scale: float) -> float:
-        """One optimizer step with the learning rate of `iteration` (from 1) on `scale` times the summed gradients of the shards.
+    def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
+        """One optimizer step with `rate` times the learning rate of `iteration` (from 1) on `scale` times the shards' summed gradients.
 
         Returns the gradient's norm before clipping.
         """
@@ -50,7 +50,7 @@ class Learner:
         gradient_P.mul_(min(1.0, self._settings.max_grad_norm / (norm + 1e-6)))
         self._shared.hand_out(gradient_P, self._parameters)
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate(self._settings, iteration)
+            group["lr"] = rate * learning_rate(self._settings, iteration)
         self._optimizer.step()
         self.version += 1
         return norm

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from trainer.actor_critic_learner import ActorCriticLearner
+from trainer.backend import PolicyLearner
 from trainer.config import Config
+from trainer.critic import Critic, make_critic, trained
 from trainer.learner import Learner
 from trainer.policy_seal import save_sealed
 from trainer.shard_pool import ShardPool, workers
@@ -20,13 +23,23 @@ class LocalBackend:
     """The processes, the shared weights, and the coordinator's own view of the model."""
 
     def __init__(
-        self, config: Config, pool: ShardPool, shared: SharedParameters, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
+        self,
+        config: Config,
+        pool: ShardPool,
+        shared: SharedParameters,
+        model: PreTrainedModel,
+        critic: Critic | None,
+        tokenizer: PreTrainedTokenizerFast,
     ) -> None:
         self.rollout = self.learning = pool
         self.shared = shared
         self.model = model
         self.tokenizer = tokenizer
-        self.learner = Learner(model, shared, config.optimizer)
+        self.learner: PolicyLearner = Learner(model, shared, config.optimizer)
+        if critic is not None:
+            own = SharedParameters.size(model)
+            mine, others = shared.part(0, own), shared.part(own, len(shared.weights_P))
+            self.learner = ActorCriticLearner(Learner(model, mine, config.optimizer), mine, critic, others, config)
 
     def save_policy(self, folder: Path) -> None:
         """Write the present weights as a sealed policy folder."""
@@ -39,11 +52,13 @@ def local_backend(config: Config, policy: Path, start_policy: Path) -> Iterator[
     with tempfile.TemporaryDirectory(prefix="branchwise-") as scratch:
         model, tokenizer = load_trained(config.policy, policy, config.warmstart.seed)
         spec = ShardSpec(config, policy, start_policy, Path(scratch) / "parameters")
-        shared = SharedParameters(spec.parameters, SharedParameters.size(model), spec.shards)
-        shared.publish(model)
-        shared.attach(model)
+        critic = make_critic(config.critic, model)
+        whole = trained(model, critic)
+        shared = SharedParameters(spec.parameters, SharedParameters.size(whole), spec.shards)
+        shared.publish(whole)
+        shared.attach(whole)
         with ShardPool(spec, workers(config)) as pool:
             pool.call("ready", [()] * spec.shards)
             # Everybody has it mapped: without a name its room is free again when the last process is gone, even by kill -9.
             spec.parameters.unlink()
-            yield LocalBackend(config, pool, shared, model, tokenizer)
+            yield LocalBackend(config, pool, shared, model, critic, tokenizer)

@@ -95,8 +95,8 @@ class Entry:
             counts_N[index] = scored_T.sum() - (lengths_N[index] == len(scored_T) and scored_T[:1].any())
         return counts_N
 
-    def rollout_weights(self, chosen_N: Flags) -> Floats:
-        """Per turn, the sum over the chosen rollouts below it of their weight / their number of scored tokens, shape (N,)."""
+    def rollout_weights(self, chosen_N: Flags, *, by_length: bool = True) -> Floats:
+        """Per turn, the sum over the chosen rollouts below it of their weight, shape (N,); by default / their number of scored tokens."""
         parents = [turn.parent for turn in self.tree.turns]
         lengths_N, sums_N = self.scored_counts(), np.zeros(len(parents))
         for index, parent in enumerate(parents):
@@ -104,7 +104,7 @@ class Entry:
                 lengths_N[index] += lengths_N[parent]
         for index in range(len(parents) - 1, -1, -1):
             if chosen_N[index] and lengths_N[index]:
-                sums_N[index] += self.weights_N[index] / lengths_N[index]
+                sums_N[index] += self.weights_N[index] / (lengths_N[index] if by_length else 1.0)
             if parents[index] >= 0:
                 sums_N[parents[index]] += sums_N[index]
         return sums_N

@@ -36,6 +36,8 @@ class PrefixTreeBatch:
     """Id of the scored token, int64."""
     turn_S: torch.Tensor
     """Number of the scored token's turn; numbers count through the pack's laid-out turns, int64."""
+    tokens_S: torch.Tensor
+    """Place of the scored token among all tokens of the pack's trees, tree after tree and turn after turn, laid out or not, int64."""
     sampled_S: torch.Tensor
     """True where the policy sampled the token, False for observations (which are scored only with an observation weight)."""
     behaviour_S: torch.Tensor
@@ -49,12 +51,17 @@ class PrefixTreeBatch:
     weight where not sampled."""
     turns: int
     """Turns that are laid out."""
-    rollouts: int
-    """Rollouts whose last turn is scored here: of a tree that was cut, each in one pack."""
+    ends_R: list[tuple[int, int]]
+    """Tree and last turn of each rollout whose last turn is scored here: of a tree that was cut, each is in one pack."""
     flat_tokens: int
     """Tokens of the sequences of these rollouts, each counted in full: what would be computed without sharing."""
     recomputed_tokens: int = 0
     """Laid-out tokens that another pack of the same tree has laid out too, and counted as its own."""
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts whose last turn is scored here."""
+        return len(self.ends_R)
 
     @property
     def unique_tokens(self) -> int:
@@ -96,6 +103,8 @@ def pack(
     first_turn = np.cumsum([0] + [int(laid_N.sum()) for laid_N in laid])
     columns = {name: np.concatenate([getattr(part, name) for part in scored]) for name in _Scored.__slots__}
     columns["turn"] = np.concatenate([part.turn + first for part, first in zip(scored, first_turn, strict=False)])
+    first_token = _first_tokens(trees)
+    columns["token"] = np.concatenate([part.token + first for part, first in zip(scored, first_token, strict=False)])
     ended = [np.flatnonzero(entry.terminal_N & (kept_N > 0)).tolist() for entry, kept_N in zip(entries, kept, strict=True)]
 
     def floats(name: str) -> torch.Tensor:
@@ -108,13 +117,14 @@ def pack(
         predictors_S=torch.from_numpy(columns["predictor"]),
         targets_S=torch.from_numpy(columns["target"]),
         turn_S=torch.from_numpy(columns["turn"]),
+        tokens_S=torch.from_numpy(columns["token"]),
         sampled_S=torch.from_numpy(columns["sampled"]),
         behaviour_S=floats("behaviour"),
         advantages_S=floats("advantage"),
         weights_S=floats("weight"),
         rollout_weights_S=floats("rollout_weight"),
         turns=int(first_turn[-1]),
-        rollouts=sum(map(len, ended)),
+        ends_R=[(index, last) for index, lasts in enumerate(ended) for last in lasts],
         flat_tokens=sum(entry.flat_tokens(terminals) for entry, terminals in zip(entries, ended, strict=True)),
     )
 
@@ -126,6 +136,7 @@ def packs(
     token_budget: int,
     *,
     whole_rollouts: bool = False,
+    by_length: bool = True,
     **options: Any,
 ) -> Iterator[PrefixTreeBatch]:
     """Packs of at most `token_budget` tokens, whose losses and gradients add up to those of one pack of all `trees`.
@@ -133,25 +144,39 @@ def packs(
     Trees are packed together as `micro_batches` says. One beyond the budget is cut into several packs, each with the whole prefixes
     of what it scores, through which gradients flow as in the whole; `recomputed_tokens` counts the prefixes that this repeats. Every
     turn is scored in one pack, whole. With `whole_rollouts` every rollout is in one pack with all that it scores, for losses with a
-    ratio of the rollout; a turn that rollouts of several packs share is scored in each, with the weights of the rollouts there.
+    ratio of the rollout; a turn that rollouts of several packs share is scored in each, with the weights of the rollouts there (with
+    `by_length` divided by their numbers of scored tokens, as aggregation `sequence` has it).
     A single sequence (a single rollout, with `whole_rollouts`) beyond the budget is a pack by itself. `options` are those of `pack`.
+    `tokens_S` and `ends_R` count through all `trees`.
     """
+    first_token = _first_tokens(trees)
     for part in micro_batches(trees, node_weights, token_budget):
         chosen = slice(part.start, part.stop)
         work = trees[chosen], node_advantages[chosen], node_weights[chosen]
         whole = pack(*work, **options)
         if whole.unique_tokens <= token_budget:
-            yield whole
+            yield _among(whole, part.start, first_token[part.start])
             continue
         # Only trees without a turn to train can stand beside one beyond the budget.
         (index,) = (index for index in part if np.any(Entry.of(trees[index], node_advantages[index], node_weights[index]).needed_N))
         entry = Entry.of(trees[index], node_advantages[index], node_weights[index], options.get("observation_weight", 0.0))
-        for shares_N, recomputed in _parts(entry, token_budget, whole_rollouts):
+        for shares_N, recomputed in _parts(entry, token_budget, whole_rollouts, by_length):
             piece = pack([entry.tree], [node_advantages[index]], [node_weights[index]], shares=[shares_N], **options)
-            yield replace(piece, recomputed_tokens=recomputed)
+            yield replace(_among(piece, index, first_token[index]), recomputed_tokens=recomputed)
 
 
-def _parts(entry: Entry, token_budget: int, whole_rollouts: bool) -> Iterator[tuple[Floats, int]]:
+def _first_tokens(trees: Sequence[TrajectoryTree]) -> Ints:
+    """Place of each tree's first token among all tokens of the trees."""
+    return np.cumsum([0] + [sum(len(turn.ids_T) for turn in tree.turns) for tree in trees])
+
+
+def _among(batch: PrefixTreeBatch, tree: int, token: int) -> PrefixTreeBatch:
+    """A pack of some trees, the first of which is number `tree` among others and begins with token `token` of all."""
+    ends_R = [(tree + index, last) for index, last in batch.ends_R]
+    return replace(batch, tokens_S=batch.tokens_S + int(token), ends_R=ends_R)
+
+
+def _parts(entry: Entry, token_budget: int, whole_rollouts: bool, by_length: bool) -> Iterator[tuple[Floats, int]]:
     """Shares of a tree's turns for each part of it, and how many of the part's tokens earlier parts have."""
     layout = Layout([entry.tree], [entry.needed_N])
     segments = Segments(layout.parents, layout.lengths)
@@ -161,7 +186,7 @@ def _parts(entry: Entry, token_budget: int, whole_rollouts: bool) -> Iterator[tu
     scored_N, cover = np.zeros(len(entry.weights_N), np.bool_), Cover()
     for part in cut(segments, units, token_budget):
         if whole_rollouts:
-            shares_N = _rollout_shares(entry, [ends[unit][-1] for unit in part])
+            shares_N = _rollout_shares(entry, [ends[unit][-1] for unit in part], by_length)
         else:
             fresh_N = entry.in_sequences([ends[unit][0] for unit in part]) & (entry.weights_N > 0) & ~scored_N
             scored_N |= fresh_N
@@ -173,11 +198,11 @@ def _parts(entry: Entry, token_budget: int, whole_rollouts: bool) -> Iterator[tu
             cover |= missing
 
 
-def _rollout_shares(entry: Entry, terminals: Sequence[int]) -> Floats:
+def _rollout_shares(entry: Entry, terminals: Sequence[int], by_length: bool) -> Floats:
     """Of each turn's weights, the share that these rollouts have."""
     chosen_N = np.zeros(len(entry.weights_N), np.bool_)
     chosen_N[list(terminals)] = True
-    own_N, all_N = entry.rollout_weights(chosen_N), entry.rollout_weights(entry.terminal_N)
+    own_N, all_N = (entry.rollout_weights(flags_N, by_length=by_length) for flags_N in (chosen_N, entry.terminal_N))
     return np.divide(own_N, all_N, out=np.zeros_like(own_N), where=all_N > 0)
 
 
@@ -201,11 +226,12 @@ def micro_batches(trees: Sequence[TrajectoryTree], node_weights: Sequence[npt.Ar
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """Columns of one tree's scored tokens; see `PrefixTreeBatch`. `turn` counts from 0 in each tree."""
+    """Columns of one tree's scored tokens; see `PrefixTreeBatch`. `turn` and `token` count from 0 in each tree."""
 
     predictor: Ints
     target: Ints
     turn: Ints
+    token: Ints
     sampled: Flags
     behaviour: Floats
     advantage: Floats
@@ -230,10 +256,13 @@ def _score(entry: Entry, layout: Layout, index: int, shares_N: Floats, laid_N: F
     weight = (entry.weights_N * shares_N)[numbers][turn] * factor
     keep = (weight > 0) & (predictor >= 0)
     rollout_weights_N = entry.rollout_weights(entry.terminal_N) * shares_N
+    starts_N = np.cumsum([0] + [len(turn.ids_T) for turn in entry.tree.turns])
+    token = column([np.arange(starts_N[number], starts_N[number + 1]) for number in numbers], np.int64)
     return _Scored(
         predictor=predictor[keep],
         target=column([turn.ids_T for turn in turns], np.int64)[keep],
         turn=turn[keep],
+        token=token[keep],
         sampled=sampled[keep],
         behaviour=np.where(sampled, column([turn.logprobs_T for turn in turns], np.float64), 0.0)[keep],
         advantage=entry.advantages_N[numbers][turn][keep],

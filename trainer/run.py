@@ -14,7 +14,7 @@ from rich.console import Console
 
 from trainer.backend import Backend
 from trainer.checkpoint import Checkpoint, CheckpointSeries
-from trainer.config import Config
+from trainer.config import Config, CriticConfig
 from trainer.errors import ConfigError, DamagedCheckpointError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.iteration import Trainer
@@ -50,7 +50,7 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 def _check(config: Config) -> None:
     """Refuse settings that together leave nothing to learn from, that another one would overrule, or that this machine has nothing for."""
     check_lora(config.policy)
-    if config.rollout.roots + config.rollout.forks < 2:
+    if config.rollout.roots + config.rollout.forks < 2 and config.critic.kind == "none":
         raise ConfigError(
             "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"
         )
@@ -174,7 +174,9 @@ class _Training:
             if report is None:
                 warm_start.build(self._progress)
                 self._progress.stage("starting processes", total=1)
-                with local_backend(self._config, warm_start.initial, warm_start.initial) as backend:
+                # Nobody asks for values before the policy is taught.
+                plain = self._config.model_copy(update={"critic": CriticConfig()})
+                with local_backend(plain, warm_start.initial, warm_start.initial) as backend:
                     report = warm_start.teach(backend, self._progress, self._stop)
             self._state.warm_start = asdict(report)
         return warm_start.policy

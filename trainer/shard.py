@@ -10,6 +10,7 @@ import envs
 from agents.transformers_engine import TransformersEngine
 from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
+from trainer.critic import make_critic, trained
 from trainer.imitation import Imitation
 from trainer.learn_report import LearnReport
 from trainer.mini_batch import Share
@@ -19,6 +20,7 @@ from trainer.rollout_settings import rollout_settings
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 from trainer.task_source import TaskMemory
+from trainer.token_columns import Floats
 from trainer.trained_model import load_trained
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
@@ -38,12 +40,14 @@ class Shard:
         self._shard = shard
         self._config = spec.config
         self._model, self._tokenizer = load_trained(spec.config.policy, spec.policy_folder, spec.config.warmstart.seed)
-        shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), spec.shards)
-        shared.attach(self._model, shard)
+        critic = make_critic(spec.config.critic, self._model)
+        whole = trained(self._model, critic)
+        shared = SharedParameters(spec.parameters, SharedParameters.size(whole), spec.shards)
+        shared.attach(whole, shard)
         self._agent = configured_agent(spec.config.agent, self._tokenizer)
         self._engine: TransformersEngine | None = None
         self._imitation: Imitation | None = None
-        self._gradient = PolicyGradient(spec.config, self._model, spec.start_policy)
+        self._gradient = PolicyGradient(spec.config, self._model, spec.start_policy, critic)
 
     def ready(self) -> None:
         """Do nothing: an answer says that this shard has its model."""
@@ -70,6 +74,18 @@ class Shard:
     def learn(self, share: Share) -> LearnReport:
         """Add the gradient of the *summed* loss of a share to this shard's row."""
         return self._gradient.add(share)
+
+    def logprobs(self, share: Share) -> list[Floats]:
+        """Log-probabilities of a share's tokens under the present weights, one column per tree."""
+        return self._gradient.logprobs(share)
+
+    def values(self, share: Share) -> list[Floats]:
+        """The critic's values before a share's tokens, one column per tree."""
+        return self._gradient.values(share)
+
+    def reference_logprobs(self, share: Share) -> list[Floats]:
+        """The same under the policy that the run started from."""
+        return self._gradient.reference_logprobs(share)
 
     def measure(self, tasks: Sequence[Task], temperature: float, seed: int, version: int) -> list[Outcome]:
         """One rollout per task with the present weights, without forks; nothing is kept."""

@@ -34,6 +34,12 @@ class SharedParameters:
         """How many numbers the model's trained parameters hold; tied parameters count once."""
         return sum(parameter.numel() for parameter in trained_parameters(model))
 
+    def part(self, start: int, end: int) -> "SharedParameters":
+        """The same memory, but only these places of the vector."""
+        part = object.__new__(SharedParameters)
+        part.weights_P, part.gradients_SP = self.weights_P[start:end], self.gradients_SP[:, start:end]
+        return part
+
     def publish(self, model: nn.Module) -> None:
         """Copy the model's trained weights into the vector."""
         with torch.no_grad():

@@ -15,7 +15,7 @@ from trainer.config import Config
 from trainer.errors import TooManyFailuresError
 from trainer.iteration import Trainer
 from trainer.learn_report import LearnReport
-from trainer.loss import LossStats
+from trainer.loss_stats import LossStats
 from trainer.mini_batch import Share
 from trainer.run_state import RunState
 from trainer.task_source import TaskMemory, TaskSource
@@ -61,7 +61,7 @@ class ScriptedLearner:
         self.version = 0
         self.scales: list[float] = []
 
-    def step(self, iteration: int, scale: float) -> float:
+    def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         self.scales.append(scale)
         self.version += 1
         return 1.0

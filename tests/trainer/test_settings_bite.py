@@ -30,6 +30,9 @@ POOL = {"rollout.task_pool": 12, **MORE}
 BUDGET = {**MORE, "rollout.roots": 5, "rollout.forks": 2}
 DECAY = {**LONG, "optimizer.decay_iterations": 2}
 CONSTANT = {"loss.aggregation": "constant", "loss.constant": 20.0}
+KL = {"loss.kl_coefficient": 1.0}
+HEAD = {"credit.method": "gae", "credit.settings": "{lam: 1.0}", "critic.kind": "head"}
+MASKED = {**MORE, "loss.correction": "double_sided", "loss.correction_low": 0.5}
 ELSEWHERE = {
     "env.id": "each test here names its own",
     "policy.path": "test_an_existing_model_trains",
@@ -41,6 +44,7 @@ ELSEWHERE = {
     "agent.system": "test_an_agent_talks_as_it_is_configured",
     "agent.follow_rewrites": "test_an_agent_talks_as_it_is_configured",
     "agent.memory": "agent.memory_settings",
+    "loss.decoupled": "test_stale_samples_are_clipped_against_the_proximal_policy_where_it_is_asked_for",
     "rollout.schedule": "test_trees_do_not_depend_on_who_finishes_first, test_while_one_environment_is_busy_the_engine_serves_the_others",
     "rollout.env_threads": "test_environments_that_take_long_work_at_the_same_time",
     "rollout.env_processes": "test_trees_are_the_same_as_with_environments_in_this_process",
@@ -105,17 +109,33 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("credit.settings.gamma", 0.5, "weights", {}),
     ("credit.signature", "actions", "weights", {}),
     ("credit.signature_settings.of", "actions", "weights", {"credit.signature": "window"}),
+    ("critic.kind", "model", "weights", HEAD),
+    ("critic.level", "token", "weights", HEAD),
+    ("critic.lr", 0.1, "weights", HEAD),
+    ("critic.coefficient", 0.0, "weights", HEAD),
+    ("critic.clip", 1e-6, "weights", {**HEAD, **MORE}),
+    ("critic.warmup_iterations", 1, "weights", HEAD),
     ("reward.invalid_penalty", 0.0, "weights", {}),
     ("reward.weights.length", 0.5, "weights", {}),
     ("reward.overlong_limit", 30, "weights", {"reward.overlong_limit": 6, "reward.overlong_buffer": 5, "rollout.tasks": 6}),
     ("reward.overlong_buffer", 1, "weights", {"reward.overlong_limit": 6, "reward.overlong_buffer": 6, "rollout.tasks": 6}),
+    ("loss.kind", "gspo", "weights", MORE),
+    ("loss.kind", "cispo", "weights", MORE),
+    ("loss.ratio", "turn", "weights", {**MORE, "loss.kind": "gspo"}),
     ("loss.clip_low", 0.9, "weights", {}),
     ("loss.clip_high", 0.001, "weights", MORE),
     ("loss.dual_clip", 1.002, "weights", {**MORE, "loss.clip_high": 0.001}),
+    ("loss.correction", "double_sided", "weights", {**MORE, "optimizer.lr": 0.5}),
+    ("loss.correction_high", 1.001, "weights", MASKED),
+    ("loss.correction_low", 0.999, "weights", MASKED),
     ("loss.aggregation", "sequence", "weights", {}),
     ("loss.aggregation", "turn", "weights", {}),
     ("loss.constant", 2000.0, "weights", CONSTANT),
     ("loss.kl_coefficient", 1.0, "weights", {}),
+    ("loss.kl_estimator", "k2", "weights", KL),
+    ("loss.kl_in", "reward", "weights", KL),
+    ("loss.entropy_coefficient", 0.5, "weights", {}),
+    ("loss.ess_learning_rate", True, "weights", {}),
     ("optimizer.lr", 0.02, "weights", {}),
     ("optimizer.betas", [0.5, 0.5], "weights", {}),
     ("optimizer.weight_decay", 0.5, "weights", {}),

@@ -5,8 +5,9 @@ import pytest
 import torch
 from token_trees import difference, exact_norms, gradient, random_advantages, random_tree, tiny_model, turn
 
-from trainer.loss import batch_coefficients, policy_loss
+from trainer.loss import LossRule, batch_coefficients, policy_loss
 from trainer.prefix_tree import pack, packs
+from trainer.ratio_groups import sequence_groups
 from trainer.token_logprobs import token_logprobs
 from trainer.tree_attention import tree_attention
 from trainer.tree_cut import Segments, cut
@@ -78,13 +79,15 @@ def test_with_whole_rollouts_every_rollout_has_all_that_it_scores_in_one_pack(se
         assert any({advantages_N[index] for index in path} <= part for part in parts)
 
 
-def loss_gradient(model, batches, aggregation):
+def loss_gradient(model, batches, aggregation, groups=lambda batch: None):
     with tree_attention(model):
         for batch in batches:
             logprobs_S, entropies_S = token_logprobs(model, batch, entropy_grad=True)
             coefficients_S = batch_coefficients(batch, aggregation)
-            options = {"entropies_T": entropies_S, "entropy_coefficient": 0.1, "dual_clip": 3.0}
-            loss, _ = policy_loss(logprobs_S, batch.behaviour_S, batch.advantages_S, coefficients_S, 7.0, **options)
+            rule = LossRule(entropy_coefficient=0.1, dual_clip=3.0)
+            loss, _ = policy_loss(
+                logprobs_S, batch.behaviour_S, batch.advantages_S, coefficients_S, 7.0, rule, groups=groups(batch), entropies_T=entropies_S
+            )
             loss.backward()
     return gradient(model)
 
@@ -97,6 +100,24 @@ def test_the_gradient_of_a_cut_tree_is_that_of_the_whole(aggregation, whole_roll
     parts = list(packs(*given, 30, whole_rollouts=whole_rollouts, dtype=torch.float64))
     assert len(parts) > 2
     assert difference(loss_gradient(model, parts, aggregation), whole) < 1e-10
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_a_ratio_of_whole_rollouts_survives_the_cut(aggregation):
+    """Beside another tree, so that places and rollouts count through both."""
+    model, given = (
+        exact_norms(tiny_model("qwen3", torch.float64)),
+        [[*first, *second] for first, second in zip(work(4), work(1), strict=True)],
+    )
+
+    def groups(batch):
+        return sequence_groups(batch, given[0], given[2], by_length=aggregation == "sequence")
+
+    whole = loss_gradient(model, [pack(*given, dtype=torch.float64)], aggregation, groups)
+    parts = list(packs(*given, 30, whole_rollouts=True, by_length=aggregation == "sequence", dtype=torch.float64))
+    assert len(parts) > 4
+    assert difference(loss_gradient(model, parts, aggregation, groups), whole) < 1e-10
+    assert difference(loss_gradient(model, [pack(*given, dtype=torch.float64)], aggregation), whole) > 1e-3, "the ratio matters"
 
 
 def test_the_gradient_of_a_cut_tree_is_that_of_the_whole_in_single_precision():

@@ -7,6 +7,7 @@ from pydantic import model_validator
 
 from trainer.config.agent_section import AgentConfig
 from trainer.config.credit_section import CreditConfig
+from trainer.config.critic_section import CriticConfig
 from trainer.config.env_section import EnvConfig
 from trainer.config.evaluation_section import EvaluationConfig
 from trainer.config.loss_section import LossConfig
@@ -30,6 +31,7 @@ class Config(Section):
     warmstart: WarmstartConfig = WarmstartConfig()
     rollout: RolloutConfig = RolloutConfig()
     credit: CreditConfig = CreditConfig()
+    critic: CriticConfig = CriticConfig()
     reward: RewardConfig = RewardConfig()
     loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
