@@ -27,6 +27,8 @@ class LocalBackend:
         self.model = model
         self.tokenizer = tokenizer
         self.learner = Learner(model, shared, config.optimizer)
+        self.restarts = 0
+        """Processes that died and were replaced so far; here a death ends the run."""
 
     def save_policy(self, folder: Path) -> None:
         """Write the present weights as a sealed policy folder."""

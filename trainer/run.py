@@ -20,6 +20,7 @@ from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_ty
 from trainer.iteration import Trainer
 from trainer.local_backend import local_backend
 from trainer.metrics import MetricsLog
+from trainer.opened_backend import check_backend, opened_backend
 from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
 from trainer.progress import Progress
@@ -35,6 +36,7 @@ from trainer.whole_file import write_json
 def train(config: Config, *, resume: bool, console: Console) -> Path:
     """Train as the configuration says and return the run folder; with `resume`, go on from the folder's newest checkpoint."""
     _check(config)
+    check_backend(config)
     torch.set_num_threads(1)
     folder = RunFolder(config.folder)
     with Progress(console) as progress, StopRequest(progress.say_stopping) as stop, folder.held():
@@ -151,7 +153,7 @@ class _Training:
         """A backend on the policy that the run starts from: its own where it goes on, else the warm start's, made here if need be."""
         policy = self._folder.start_policy() if checkpoint is not None else self._taught()
         self._progress.stage("starting processes", total=1)
-        with local_backend(self._config, policy, self._folder.policy(0)) as backend:
+        with opened_backend(self._config, policy, self._folder.policy(0)) as backend:
             self._progress.update(1)
             yield backend
 

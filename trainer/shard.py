@@ -4,11 +4,12 @@ It sees the weights in the shared vector and adds gradients to its own row; what
 process that it runs in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import envs
 from agents.policy_folder import load_policy
 from agents.transformers_engine import TransformersEngine
+from envs.text_env import TextEnv
 from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
 from trainer.imitation import Imitation
@@ -31,15 +32,19 @@ _MEASURED_AT_ONCE = 256
 
 
 class Shard:
-    """The work of shard number `shard`; each public method is called by name through `ShardPool`."""
+    """The work of shard number `shard`; each public method is called by name through a `WorkerGroup`.
 
-    def __init__(self, spec: ShardSpec, shard: int) -> None:
+    `make_env` makes the environments that it samples in.
+    """
+
+    def __init__(self, spec: ShardSpec, shard: int, make_env: Callable[..., TextEnv] = envs.make) -> None:
         self._spec = spec
         self._shard = shard
+        self._make_env = make_env
         self._config = spec.config
         self._model, self._tokenizer = load_policy(spec.policy_folder)
-        shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), spec.shards)
-        shared.attach(self._model, shard)
+        shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), len(spec.rows))
+        shared.attach(self._model, spec.rows.index(shard) if shard in spec.rows else None)
         self._agent = configured_agent(spec.config.agent, self._tokenizer)
         self._engine: TransformersEngine | None = None
         self._imitation: Imitation | None = None
@@ -95,7 +100,7 @@ class Shard:
         if self._engine is None:
             self._engine = configured_engine(self._config, self._model, self._agent, rows=_ROWS)
         self._engine.version = version
-        with Sampler(self._engine, envs.make, self._agent, settings) as sampler:
+        with Sampler(self._engine, self._make_env, self._agent, settings) as sampler:
             if memory is not None and memory.predictor is not None and sampler.allocation.predictor is not None:
                 sampler.allocation.predictor.load_json(memory.predictor)
             return sampler.sample(tasks, run_seed=seed, iteration=iteration, history=None if memory is None else memory.history)

@@ -16,10 +16,13 @@ class RunConfig(Section):
     """Run folder; null is runs/BENCHMARK-seedN."""
     iterations: int = Field(default=60, ge=0)
     """Iterations of sampling and learning."""
+    backend: Literal["local", "ray"] = "local"
+    """Where the run computes: in processes of this machine, or on a Ray cluster (section `ray`), with the same results."""
     shards: int = Field(default=2, ge=1, le=1024)
     """Parts that an iteration's work is cut into; results depend on this number, not on `workers`."""
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = "auto"
-    """Processes that work on the shards; auto takes one per shard, and no more than there are cores."""
+    """Processes that work on the shards; auto takes one per shard, and no more than there are cores. On Ray these are the engine
+    workers, which sample."""
     checkpoint_every: int = Field(default=1, ge=1)
     """Iterations between two checkpoints."""
     max_failed_share: float = Field(default=0.1, ge=0, le=1)
