@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from rich.console import Console
@@ -39,7 +40,7 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
     check_backend(config)
     torch.set_num_threads(1)
     folder = RunFolder(config.folder)
-    with Progress(console) as progress, StopRequest(progress.say_stopping) as stop, folder.held():
+    with Progress(console) as progress, StopRequest(progress.say_stopping, config.run.grace_s) as stop, folder.held():
         folder.prepare(config, resume)
         state = _Training(config, folder, progress, stop).finish(resume)
         progress.stage("writing the results", total=1)
@@ -105,10 +106,18 @@ class _Training:
             self._progress.update(1)
             self._stop.check()
         config = self._config
-        trainer = Trainer(config, self._backend, records.trace, self._state)
+        trainer = self._trainer(records)
         self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
         while self._state.iteration < config.run.iterations:
             self._advance(trainer, records.metrics)
+
+    def _trainer(self, records: RunRecords) -> Trainer:
+        parts = self._config, cast(Any, self._backend), records.trace, self._state
+        if self._config.run.mode == "sync":
+            return Trainer(*parts)
+        from trainer.async_trainer import AsyncTrainer  # imports ray
+
+        return AsyncTrainer(*parts)
 
     def _advance(self, trainer: Trainer, metrics: MetricsLog) -> None:
         started = time.perf_counter()

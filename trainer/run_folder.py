@@ -16,7 +16,16 @@ from trainer.policy_seal import check_seal, is_sealed
 
 FORMAT = 1
 """Raised when a run folder of this version can no longer be read by an older one, or the other way round."""
-_FREE_ON_RESUME = {"run.out", "run.workers", "run.iterations", "run.checkpoint_every", "run.max_failed_share", "run.backend"}
+_FREE_ON_RESUME = {
+    "run.out",
+    "run.workers",
+    "run.iterations",
+    "run.checkpoint_every",
+    "run.max_failed_share",
+    "run.backend",
+    "run.grace_s",
+    "run.straggler_wait_s",
+}
 """Settings that may differ when a run goes on: they do not change what an iteration computes."""
 
 

@@ -24,6 +24,7 @@ from trainer.task_source import TaskMemory
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
+from tree_rollout.steady_sampler import SteadySampler
 from tree_rollout.task import Task
 
 _ROWS = 32
@@ -71,6 +72,11 @@ class Shard:
         """Grow one tree per task with the present weights."""
         config = self._config
         return self._grow(tasks, rollout_settings(config), config.run.seed, iteration, version, memory)
+
+    def steady(self) -> SteadySampler:
+        """A sampler that grows trees without end, with the weights that it is given."""
+        engine = configured_engine(self._config, self._model, self._agent, rows=_ROWS)
+        return SteadySampler(engine, self._make_env, self._agent, rollout_settings(self._config), run_seed=self._config.run.seed)
 
     def learn(self, share: Share) -> LearnReport:
         """Add the gradient of the *summed* loss of a share to this shard's row."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from words_world import config_of, start_policy_of
+from words_world import config_of
 
 from trainer.config import Config
 from tree_rollout.task import Task
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from trainer.ray_backend.backend import RayBackend
 
 CPUS = 8
-"""Of each node; fewer than a run needs, so that no run fits into one."""
+"""Of each node."""
+HEAD: dict[str, Any] = {
+    "num_cpus": CPUS,
+    "include_dashboard": False,
+    # A node that died is noticed soon.
+    "_system_config": {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3},
+}
 
 
 def on(address: str, **changes: Any) -> dict[str, Any]:
@@ -25,12 +31,11 @@ def on(address: str, **changes: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(folder: Path, changes: dict[str, Any]) -> Iterator["RayBackend"]:
-    """A backend without a run, on the start policy of the tiny run; its configuration is `backend_config`'s."""
+def opened(policy: Path, folder: Path, changes: dict[str, Any]) -> Iterator["RayBackend"]:
+    """A backend without a run, on a policy of the tiny run; its configuration is `backend_config`'s."""
     from trainer.ray_backend.backend import ray_backend
 
-    config = backend_config(folder, changes)
-    with ray_backend(config, start_policy_of(config) / "policy") as backend:
+    with ray_backend(backend_config(folder, changes), policy) as backend:
         yield backend
 
 
@@ -54,7 +59,7 @@ def cluster() -> Iterator[Any]:
     os.environ["RAY_AUTH_MODE"] = "disabled"
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": CPUS, "include_dashboard": False})
+    nodes = Cluster(initialize_head=True, head_node_args=HEAD)
     nodes.add_node(num_cpus=CPUS)
     try:
         yield nodes

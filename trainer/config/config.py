@@ -56,6 +56,25 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _mode_fits(self) -> Self:
+        run, rollout = self.run, self.rollout
+        if run.mode == "sync":
+            for name in ("max_staleness", "straggler_wait_s"):
+                if getattr(run, name) != RunConfig.model_fields[name].default:
+                    raise ValueError(f"run.{name} has no effect with run.mode sync; set run.mode to async, or leave it out")
+            return self
+        if run.backend != "ray":
+            raise ValueError(f"run.mode async needs run.backend ray, but that is {run.backend}; set it to ray, or run.mode to sync")
+        if rollout.schedule != "continuous":
+            raise ValueError("run.mode async samples without end; set rollout.schedule to continuous")
+        if rollout.dynamic_sampling.most is not None:
+            raise ValueError("rollout.dynamic_sampling replaces trees of one iteration, which run.mode async does not know; leave it out")
+        for name in ("token_budget", "step_budget"):
+            if getattr(rollout, name) is not None:
+                raise ValueError(f"rollout.{name} is for the trees of one iteration, which run.mode async does not know; leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _ray_fits(self) -> Self:
         run, ray = self.run, self.ray
         if run.backend != "ray":

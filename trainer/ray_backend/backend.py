@@ -7,18 +7,18 @@ from pathlib import Path
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import ObjectStoreFullError, OutOfDiskError
 from ray.util.placement_group import PlacementGroup
 
 from trainer.config import Config
 from trainer.ray_backend.cluster import connected, engine_count, placed
 from trainer.ray_backend.crew import Crew, Placed, placing
 from trainer.ray_backend.engine_group import EngineGroup
+from trainer.ray_backend.field import Field
 from trainer.ray_backend.job import Job
 from trainer.ray_backend.learner_group import LearnerGroup, PolicySaver, RayLearner
 from trainer.ray_backend.learner_worker import LearnerWorker
 from trainer.ray_backend.policy_files import PolicyFiles
-from trainer.ray_backend.slot import Slot, full
+from trainer.ray_backend.slot import Slot
 
 
 class RayBackend:
@@ -29,6 +29,8 @@ class RayBackend:
         self.learning = learners
         self.learner = RayLearner(learners)
         self.rollout = EngineGroup(crew, config.run.shards, self.learner.weights)
+        self.field = Field(crew, self.rollout)
+        """What mode async samples with."""
         self._saver = saver
 
     @property
@@ -47,10 +49,7 @@ def ray_backend(config: Config, policy: Path) -> Iterator[RayBackend]:
     with connected(config), tempfile.TemporaryDirectory(prefix="branchwise-") as scratch:
         engines = engine_count(config)
         with placed(config, engines) as group:
-            try:
-                job = Job.of(config, PolicyFiles.of(policy))
-            except (ObjectStoreFullError, OutOfDiskError) as error:
-                raise full(error) from error
+            job = Job.of(config, PolicyFiles.of(policy))
             place = placing(job, engines, group)
             crew = Crew(job, engines, group, place)
             learners = [_learner(job, rank, place, group) for rank in range(config.ray.learners)]

@@ -32,7 +32,8 @@ def connected(config: Config) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     options: dict[str, object] = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
     if settings.address is None:
-        options |= {"num_cpus": max(os.cpu_count() or 1, ceil(_asked(config, engine_count(config)).get("CPU", 0)))}
+        # Without an address Ray would join a cluster that happens to run on this machine.
+        options |= {"address": "local", "num_cpus": max(os.cpu_count() or 1, ceil(_asked(config, engine_count(config)).get("CPU", 0)))}
         options |= {"object_store_memory": settings.object_store_bytes} if settings.object_store_bytes else {}
     else:
         _knock(settings.address)

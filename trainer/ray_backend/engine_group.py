@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import ray
-from ray.exceptions import ObjectStoreFullError, OutOfDiskError, RayActorError, RayError
+from ray.exceptions import RayActorError, RayError
 
 from trainer.ray_backend.crew import Crew
 from trainer.ray_backend.engine_worker import Reply
-from trainer.ray_backend.slot import full
+from trainer.ray_backend.object_store import put
 
 
 class Weights(NamedTuple):
@@ -37,7 +37,7 @@ class EngineGroup:
         answers: dict[int, Any] = {}
         failures: dict[int, Exception] = {}
         stuck: set[str] = set()
-        shared = self._put(arguments_S)
+        shared = [put(arguments) for arguments in arguments_S]
         open_: dict[ray.ObjectRef, int] = {}
         for engine in range(len(self._crew.engines)):
             self._serve(engine, weights)
@@ -51,9 +51,7 @@ class EngineGroup:
             except RayActorError as error:
                 again = [shard, *(other for other in open_.values() if other in self._crew.shards(engine))]
                 open_ = {reference: other for reference, other in open_.items() if other not in again}
-                self._crew.replace_engine(engine, error)
-                self._sent[engine] = 0
-                self._serve(engine, weights)
+                self.replace(engine, error)
                 open_ |= {self._ask(other, weights, method, shared[other]): other for other in again}
                 continue
             except RayError as error:
@@ -70,11 +68,17 @@ class EngineGroup:
             raise failures[min(failures)]
         return [answers[shard] for shard in range(self._shards)]
 
-    def _put(self, arguments_S: Sequence[tuple[Any, ...]]) -> list[ray.ObjectRef]:
-        try:
-            return [ray.put(arguments) for arguments in arguments_S]
-        except (ObjectStoreFullError, OutOfDiskError) as error:
-            raise full(error) from error
+    def renew(self) -> None:
+        """Have all engine workers serve the newest weights."""
+        weights = self._weights()
+        for engine in range(len(self._crew.engines)):
+            self._serve(engine, weights)
+
+    def replace(self, engine: int, error: RayError) -> None:
+        """Start an engine worker anew, with the newest weights."""
+        self._crew.replace_engine(engine, error)
+        self._sent[engine] = 0
+        self._serve(engine, self._weights())
 
     def _ask(self, shard: int, weights: Weights, method: str, arguments: ray.ObjectRef) -> ray.ObjectRef:
         actor = self._crew.engines[shard % len(self._crew.engines)].actor

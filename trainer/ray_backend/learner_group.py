@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from ray.exceptions import ObjectStoreFullError, OutOfDiskError
 
 from agents.policy_folder import load_policy
 from trainer.config import Config
 from trainer.policy_seal import save_sealed
 from trainer.ray_backend.arrays import pack, unpack
 from trainer.ray_backend.engine_group import Weights
-from trainer.ray_backend.slot import Slot, full
+from trainer.ray_backend.object_store import put
+from trainer.ray_backend.slot import Slot
 from trainer.shared_parameters import SharedParameters
 
 
@@ -31,10 +31,7 @@ class LearnerGroup:
         """
         count = len(self.slots)
         parts = [{shard: tuple(arguments_S[shard]) for shard in range(rank, self._shards, count)} for rank in range(count)]
-        try:
-            asked = [slot.actor.call.remote(method, part) for slot, part in zip(self.slots, parts, strict=True)]
-        except (ObjectStoreFullError, OutOfDiskError) as error:
-            raise full(error) from error
+        asked = [slot.actor.call.remote(method, put(part)) for slot, part in zip(self.slots, parts, strict=True)]
         answers: dict[int, Any] = {}
         for slot, reference in zip(self.slots, asked, strict=True):
             answers |= slot.get(reference)
@@ -64,11 +61,7 @@ class RayLearner:
 
     def restore(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
         """Go on from a checkpoint's tensors."""
-        try:
-            reference = self._first.actor.restore.remote(pack(tensors), version)
-        except (ObjectStoreFullError, OutOfDiskError) as error:
-            raise full(error) from error
-        self._first.get(reference)
+        self._first.get(self._first.actor.restore.remote(put(pack(tensors)), version))
         self.version = version
         self._share()
 

@@ -13,6 +13,7 @@ import ray
 
 from agents.cache_folder import cache_folder
 from trainer.policy_seal import folder_digest
+from trainer.ray_backend.object_store import put
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -31,7 +32,7 @@ class PolicyFiles:
     def of(cls, folder: Path) -> "PolicyFiles":
         """Put the files of a folder into the object store."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-        files = {path.relative_to(folder).as_posix(): ray.put(np.fromfile(path, dtype=np.uint8)) for path in paths}
+        files = {path.relative_to(folder).as_posix(): put(np.fromfile(path, dtype=np.uint8)) for path in paths}
         return cls(folder, folder_digest(folder), files)
 
     def here(self) -> Path:

@@ -10,6 +10,7 @@ from ray.exceptions import GetTimeoutError, ObjectLostError, ObjectStoreFullErro
 from ray.util.placement_group import PlacementGroup
 
 from trainer.errors import ClusterError, WorkerError
+from trainer.ray_backend.object_store import full
 from trainer.ray_backend.worker_facts import WorkerFacts, death
 
 
@@ -90,12 +91,3 @@ class Restarts:
         if self.made >= self._most:
             raise WorkerError(f"{cause}; {self.made} workers were replaced before, and ray.restarts {self._most} allows no more") from cause
         self.made += 1
-
-
-def full(error: RayError) -> ClusterError:
-    """Ray's shared memory, or the disk that it falls back on, is used up."""
-    what = "the disk that Ray moves objects to" if isinstance(error, OutOfDiskError) else "Ray's object store"
-    return ClusterError(
-        f"{what} is full; raise ray.object_store_bytes (or --object-store-memory of `ray start`), free disk space in Ray's temporary "
-        "folder, or lower rollout.tasks, and go on with --resume"
-    )

@@ -12,6 +12,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from trainer.errors import WorkerError
 
 _LAST_LINES = 5
+_RAY_SAYS = ("[", ":job_id:", ":actor_name:", ":task_name:")
+"""How the lines begin that Ray itself writes into a worker's log."""
 _READ_S = 10.0
 """Seconds that reading a dead worker's log may take."""
 
@@ -71,7 +73,7 @@ def _last_lines(facts: WorkerFacts) -> list[str]:
         text = ray.get(ray.remote(_tail).options(num_cpus=0, scheduling_strategy=there).remote(facts.log), timeout=_READ_S)
     except (RayError, TimeoutError):
         return []
-    return [line for line in text.strip().splitlines() if not line.startswith("[")][-_LAST_LINES:]
+    return [line for line in text.strip().splitlines() if not line.startswith(_RAY_SAYS)][-_LAST_LINES:]
 
 
 def _tail(log: str) -> str:
