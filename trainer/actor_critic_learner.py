@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 import torch
+from transformers import PreTrainedModel
 
+from trainer.backend import PolicyLearner
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import Config
 from trainer.critic import Critic
@@ -60,3 +62,12 @@ class ActorCriticLearner:
         gradient_P.mul_(min(1.0, self._max_grad_norm / (float(norm) + 1e-6)))
         self._critic_shared.hand_out(gradient_P, self._parameters)
         self._optimizer.step()
+
+
+def make_learner(config: Config, model: PreTrainedModel, critic: Critic | None, shared: SharedParameters) -> PolicyLearner:
+    """The owner of the optimizers of what `shared` holds: the model's trained parameters, then the critic's where there is one."""
+    if critic is None:
+        return Learner(model, shared, config.optimizer)
+    own = SharedParameters.size(model)
+    mine, others = shared.part(0, own), shared.part(own, len(shared.weights_P))
+    return ActorCriticLearner(Learner(model, mine, config.optimizer), mine, critic, others, config)

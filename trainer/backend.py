@@ -62,6 +62,11 @@ class Backend(Protocol):
         """Steps on the gradients that `learning` left."""
         ...
 
+    @property
+    def restarts(self) -> int:
+        """Processes that died and were replaced so far."""
+        ...
+
     def save_policy(self, folder: Path) -> None:
         """Write the present weights as a sealed policy folder."""
         ...

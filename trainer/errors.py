@@ -47,6 +47,10 @@ class WorkerError(TrainerError, RuntimeError):
     """A process of the run ended on its own."""
 
 
+class ClusterError(TrainerError, RuntimeError):
+    """Ray cannot be reached, has no room for what was asked, or has run out of something."""
+
+
 class TooManyFailuresError(TrainerError, RuntimeError):
     """More rollouts failed than a run may lose."""
 

@@ -39,7 +39,7 @@ class Trainer:
 
     def advance(self) -> dict[str, Any]:
         """Do the next iteration and return its metrics."""
-        number = self.state.iteration + 1
+        number, restarts = self.state.iteration + 1, self._backend.restarts
         with self.state.timing("rollout"):
             sampled = self._sample(number)
         chosen = [sampled.trees[index] for index in sampled.chosen]
@@ -59,6 +59,7 @@ class Trainer:
         self.state.iteration, self.state.version = number, self._backend.learner.version
         figures = {f"credit_{name}": value for name, value in assigned.diagnostics.items()}
         figures |= self._tasks.observe(sampled.trees, number) | sampled.figures | divergence
+        figures["restarts"] = self._backend.restarts - restarts
         return self._metrics(number, sampled.reports, sampled.trees, assigned.trees) | figures | learned
 
     def _sample(self, number: int) -> SampledTrees:

@@ -7,11 +7,8 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from trainer.actor_critic_learner import ActorCriticLearner
-from trainer.backend import PolicyLearner
 from trainer.config import Config
 from trainer.critic import Critic, make_critic, trained
-from trainer.learner import Learner
 from trainer.policy_seal import save_sealed
 from trainer.shard_pool import ShardPool, workers
 from trainer.shard_spec import ShardSpec
@@ -35,11 +32,9 @@ class LocalBackend:
         self.shared = shared
         self.model = model
         self.tokenizer = tokenizer
-        self.learner: PolicyLearner = Learner(model, shared, config.optimizer)
-        if critic is not None:
-            own = SharedParameters.size(model)
-            mine, others = shared.part(0, own), shared.part(own, len(shared.weights_P))
-            self.learner = ActorCriticLearner(Learner(model, mine, config.optimizer), mine, critic, others, config)
+        self.learner = make_learner(config, model, critic, shared)
+        self.restarts = 0
+        """Processes that died and were replaced so far; here a death ends the run."""
 
     def save_policy(self, folder: Path) -> None:
         """Write the present weights as a sealed policy folder."""

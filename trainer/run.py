@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from rich.console import Console
@@ -20,6 +21,7 @@ from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_ty
 from trainer.iteration import Trainer
 from trainer.local_backend import local_backend
 from trainer.metrics import MetricsLog
+from trainer.opened_backend import check_backend, opened_backend
 from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
 from trainer.progress import Progress
@@ -36,9 +38,10 @@ from trainer.whole_file import write_json
 def train(config: Config, *, resume: bool, console: Console) -> Path:
     """Train as the configuration says and return the run folder; with `resume`, go on from the folder's newest checkpoint."""
     _check(config)
+    check_backend(config)
     torch.set_num_threads(1)
     folder = RunFolder(config.folder)
-    with Progress(console) as progress, StopRequest(progress.say_stopping) as stop, folder.held():
+    with Progress(console) as progress, StopRequest(progress.say_stopping, config.run.grace_s) as stop, folder.held():
         folder.prepare(config, resume)
         state = _Training(config, folder, progress, stop).finish(resume)
         progress.stage("writing the results", total=1)
@@ -105,10 +108,18 @@ class _Training:
             self._progress.update(1)
             self._stop.check()
         config = self._config
-        trainer = Trainer(config, self._backend, records.trace, self._state)
+        trainer = self._trainer(records)
         self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
         while self._state.iteration < config.run.iterations:
             self._advance(trainer, records.metrics)
+
+    def _trainer(self, records: RunRecords) -> Trainer:
+        parts = self._config, cast(Any, self._backend), records.trace, self._state
+        if self._config.run.mode == "sync":
+            return Trainer(*parts)
+        from trainer.async_trainer import AsyncTrainer  # imports ray
+
+        return AsyncTrainer(*parts)
 
     def _advance(self, trainer: Trainer, metrics: MetricsLog) -> None:
         started = time.perf_counter()
@@ -162,7 +173,7 @@ class _Training:
         """A backend on the policy that the run starts from: its own where it goes on, else the warm start's, made here if need be."""
         policy = self._folder.start_policy() if checkpoint is not None else self._taught()
         self._progress.stage("starting processes", total=1)
-        with local_backend(self._config, policy, self._folder.policy(0)) as backend:
+        with opened_backend(self._config, policy, self._folder.policy(0)) as backend:
             self._progress.update(1)
             yield backend
 

@@ -190,7 +190,7 @@ def _serve(pipe: Connection, spec: ShardSpec, shards: Sequence[int], log: str) -
                 raise built
             answer = (shard, "value", getattr(built[shard], method)(*arguments))
         except Exception as error:
-            answer = (shard, "error", _portable(error))
+            answer = (shard, "error", portable(error))
         try:
             pipe.send(answer)
         except OSError:
@@ -201,7 +201,7 @@ def _leave_it_to_the_coordinator(number: int, frame: Any) -> None:
     """Do nothing."""
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: Exception) -> Exception:
     """The error as it can be raised in another process, with this one's traceback as a note; one that cannot be pickled as its text."""
     note = "".join(traceback.format_exception(error))
     error.__traceback__ = None

@@ -68,7 +68,7 @@ class ScriptedLearner:
 
 
 def backend_of(pool: ScriptedPool, learner: ScriptedLearner) -> Backend:
-    return cast(Backend, SimpleNamespace(rollout=pool, learning=pool, learner=learner))
+    return cast(Backend, SimpleNamespace(rollout=pool, learning=pool, learner=learner, restarts=0))
 
 
 def iteration_tasks(config: Config, number: int) -> list[Task]:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -66,13 +67,14 @@ class WordsEnv(TextEnv):
     Args:
         start: added to the first number.
         fault: what goes wrong, with actions of a policy only: `step` raises where the length leaves 1 when divided by 4, `train` at
-            every step of training, `exit` ends the process; `reset` raises at every reset of an evaluation.
+            every step of training, `exit` ends the process, `hang` never answers; `reset` raises at every reset of an evaluation.
     """
 
     def __init__(self, split: str = "train", max_turns: int = 3, start: int = 0, fault: str = "") -> None:
         super().__init__()
         self.split, self.max_turns, self.start, self.fault = split, max_turns, start, fault
         self.number = self.turns = 0
+        self.step_deadline_s = 0.5 if fault == "hang" else self.step_deadline_s
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
@@ -89,6 +91,8 @@ class WordsEnv(TextEnv):
         return self.see(), float(solved), solved, self.turns >= self.max_turns, {"valid": len(action) % 3 != 0, "success": solved}
 
     def fail(self, action: str) -> None:
+        if self.fault == "hang":
+            time.sleep(1000)
         if self.fault == "exit":
             os.write(2, b"no words left\ngood bye\n")
             os._exit(7)
