@@ -33,8 +33,10 @@ _IMPATIENCE_S = 0.5
 
 
 def workers(config: Config) -> int:
-    """How many processes a run of this configuration takes."""
-    return min(config.run.shards, os.cpu_count() or 1) if config.run.workers == "auto" else config.run.workers
+    """How many processes of this machine a run of this configuration takes; of one on Ray, its warm start."""
+    if config.run.workers == "auto" or config.run.backend != "local":
+        return min(config.run.shards, os.cpu_count() or 1)
+    return config.run.workers
 
 
 class ShardPool:

@@ -67,6 +67,9 @@ class LatencyEnv(TextEnv):
     def state_signature(self) -> str:
         return f"{self.number % 5}/{self.turns}"
 
+    def admissible_actions(self) -> list[str]:
+        return ["a", "ab", "abc", "abcd", "abcde"]
+
     def expert_action(self) -> str:
         return "a" * (5 - self.number % 5)
 
@@ -74,7 +77,16 @@ class LatencyEnv(TextEnv):
         return f"number {self.number % 5}"
 
 
-register_env(ENV, LatencyEnv, description="steps that take their time", fork="exact", expert=True, splits=("train", "valid"), max_turns=4)
+register_env(
+    ENV,
+    LatencyEnv,
+    description="steps that take their time",
+    fork="exact",
+    admissible=True,
+    expert=True,
+    splits=("train", "valid"),
+    max_turns=4,
+)
 
 
 def config_of(folder: Path, changes: dict[str, Any]) -> Config:

@@ -12,11 +12,12 @@ from words_world import assert_same_run, run
 
 from trainer.errors import ClusterError, WorkerError
 from trainer.ray_backend.arrays import pack, unpack
-from trainer.ray_backend.cluster import bundles
+from trainer.ray_backend.cluster import bundles, engine_count
 from trainer.ray_backend.policy_files import PolicyFiles
 from trainer.ray_backend.slot import Restarts
 from trainer.ray_backend.worker_facts import death
 from trainer.run_folder import RunFolder
+from trainer.shard_pool import workers
 
 pytestmark = [pytest.mark.usefixtures("no_curves"), pytest.mark.slow]
 FOUR = {"run.shards": 4, "rollout.tasks": 5}
@@ -150,6 +151,12 @@ def test_what_ray_says_of_a_death_becomes_a_cause() -> None:
     }
     for said, words in causes.items():
         assert words in str(death("a worker", None, RayError(said)))
+
+
+def test_workers_of_a_cluster_are_not_started_on_the_coordinators_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    config = backend_config(tmp_path, {"run.backend": "ray", "run.workers": 4})
+    assert (workers(config), engine_count(config)) == (2, 4)
 
 
 def test_every_request_is_named(tmp_path: Path) -> None:

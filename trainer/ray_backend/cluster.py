@@ -80,7 +80,9 @@ def _knock(address: str) -> None:
 
 def engine_count(config: Config) -> int:
     """Engine workers of the run; auto fills a cluster's CPUs, and never takes more than one for each shard."""
-    if config.run.workers != "auto" or config.ray.address is None or not ray.is_initialized():
+    if config.run.workers != "auto":
+        return config.run.workers
+    if config.ray.address is None or not ray.is_initialized():
         return workers(config)
     others = _asked(config, 0).get("CPU", 0)
     room = (ray.cluster_resources().get("CPU", 0) - others) // config.ray.engine_cpus

@@ -46,8 +46,9 @@ class EnvWorker:
 
     def _say(self, call: int, said: dict[str, Any], snapshot: bytes | None) -> None:
         """Hand an answer to the loop that waits for it; comes from an environment's thread."""
+        text = json.dumps(said)  # Where that cannot be, the fault is said next.
         answer = self._open.pop(call)
-        answer.get_loop().call_soon_threadsafe(answer.set_result, (json.dumps(said), snapshot))
+        answer.get_loop().call_soon_threadsafe(answer.set_result, (text, snapshot))
 
 
 def _owner(environment: Hashable) -> str:
