@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from trainer.actor_critic_learner import make_learner
 from trainer.config import Config
 from trainer.critic import Critic, make_critic, trained
 from trainer.policy_seal import save_sealed

@@ -73,7 +73,7 @@ class ScriptedLearner:
     def __init__(self) -> None:
         self.version = 0
 
-    def step(self, iteration: int, scale: float) -> float:
+    def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         self.version += 1
         return 1.0
 
