@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from envs.text_env import TextEnv
-from tree_rollout.deadline import DeadlineExceededError, call_within
+from envs.deadline import DeadlineExceededError, call_within
 from tree_rollout.remote_env import RemoteEnv
 from tree_rollout.task import Task
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from envs.errors import AbilityError, EnvsError
 from envs.text_env import TextEnv
-from tree_rollout.deadline import DeadlineExceededError
+from envs.deadline import DeadlineExceededError
 from tree_rollout.stepping import StepResult, reset, step
 from tree_rollout.stop_reason import StopReason
 from tree_rollout.tree import TrajectoryTree

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 from envs.text_env import TextEnv
-from tree_rollout.deadline import DeadlineExceededError, call_within
+from envs.deadline import DeadlineExceededError, call_within
 from tree_rollout.stop_reason import StopReason
 
 

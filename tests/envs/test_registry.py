@@ -13,7 +13,18 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import envs
-from envs import AbilityError, EnvironmentArgumentError, EnvironmentImportError, ForkKind, TextEnv, UnknownEnvironmentError, register_env
+from envs import (
+    Abilities,
+    AbilityError,
+    EnvironmentArgumentError,
+    EnvironmentImportError,
+    ForkKind,
+    MissingNeedError,
+    ProgramNeed,
+    TextEnv,
+    UnknownEnvironmentError,
+    register_env,
+)
 from envs.household.env import HouseholdEnv
 
 ROOT = Path(__file__).parents[2]
@@ -59,10 +70,10 @@ def test_declared_abilities_are_there_and_others_are_not(id):
     spec, env = envs.spec(id), envs.make(id)
     env.reset(seed=0)
     declared = {
-        "snapshot": spec.fork is ForkKind.EXACT,
-        "state_signature": spec.signature,
-        "admissible_actions": spec.admissible,
-        "expert_action": spec.expert,
+        "snapshot": spec.abilities.fork is not ForkKind.NONE,
+        "state_signature": spec.abilities.signature,
+        "admissible_actions": spec.abilities.admissible,
+        "expert_action": spec.abilities.expert,
     }
     for method, present in declared.items():
         if present:
@@ -70,7 +81,7 @@ def test_declared_abilities_are_there_and_others_are_not(id):
         else:
             with pytest.raises(AbilityError):
                 getattr(env, method)()
-    assert spec.abilities[0] == f"fork:{spec.fork}"
+    assert spec.abilities.words[0] == f"fork:{spec.abilities.fork}"
 
 
 @REGISTERED
@@ -132,13 +143,15 @@ def test_gymnasiums_own_vector_maker():
 
 
 def test_an_entry_is_what_was_declared():
-    spec = register_env("tests/Room-v3", Room, description="A room", fork="replay", expert=True, splits=("a", "b"), max_turns=4)
+    can, need = Abilities(fork="replay", expert=True), ProgramNeed("sh", "install sh")
+    spec = register_env("tests/Room-v3", Room, description="A room", abilities=can, needs=(need,), splits=("a", "b"), max_turns=4)
     assert envs.spec("tests/Room-v3") is spec and spec in envs.specs()
-    assert (spec.fork, spec.expert, spec.admissible, spec.splits, spec.max_turns) == (ForkKind.REPLAY, True, False, ("a", "b"), 4)
-    assert spec.abilities == ("fork:replay", "deterministic", "signature", "expert")
+    assert (spec.abilities, spec.needs, spec.splits, spec.max_turns) == (can, (need,), ("a", "b"), 4)
+    assert can.fork is ForkKind.REPLAY and can.words == ("fork:replay", "deterministic", "signature", "expert")
     assert not gym.spec("tests/Room-v3").nondeterministic
-    register_env("tests/Dice-v0", Room, deterministic=False)
-    assert gym.spec("tests/Dice-v0").nondeterministic and "deterministic" not in envs.spec("tests/Dice-v0").abilities
+    dice = register_env("tests/Dice-v0", Room, abilities=Abilities(deterministic=False))
+    assert gym.spec("tests/Dice-v0").nondeterministic and "deterministic" not in dice.abilities.words
+    assert register_env("tests/Plain-v0", Room).abilities == Abilities()
     assert [spec.id for spec in envs.specs()] == sorted(spec.id for spec in envs.specs())
 
 
@@ -188,15 +201,15 @@ def test_an_id_of_another_form_is_an_error_and_registers_nothing(id):
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"admissable": True}, "no argument 'admissable'; did you mean admissible"),
-        ({"fork": "exakt"}, "fork kind 'exakt' of tests/Room-v0 is unknown; did you mean exact"),
-        ({"fork": None}, "fork kind None of tests/Room-v0 is unknown"),
+        ({"abilities": {"fork": "exact"}}, r"abilities of tests/Room-v0 is .*; it must be Abilities\(...\), for example"),
+        ({"abilities": 0}, "abilities of tests/Room-v0 is 0"),
+        ({"needs": ["java"]}, "needs of tests/Room-v0 is .*; it must be a tuple of needs"),
+        ({"needs": ("java",)}, "needs of tests/Room-v0 is"),
         ({"splits": "train"}, "splits of tests/Room-v0 is 'train'; it must be a tuple"),
         ({"splits": ()}, "splits of tests/Room-v0 is"),
         ({"splits": (1,)}, "splits of tests/Room-v0 is"),
         ({"max_turns": 0}, "max_turns of tests/Room-v0 is 0; it must be a whole number of at least 1"),
         ({"max_turns": True}, "max_turns of tests/Room-v0 is True"),
-        ({"expert": "yes"}, "expert of tests/Room-v0 is 'yes'; it must be True or False"),
         ({"kwargs": ["a"]}, "kwargs of tests/Room-v0 is"),
         ({"description": 3}, "description of tests/Room-v0 is 3; it must be text"),
         ({"entry_point": "envs.household"}, "entry_point of tests/Room-v0 is 'envs.household'; it must be a callable, or text of the form"),
@@ -273,3 +286,20 @@ def test_an_entry_point_that_cannot_be_imported_says_which(where):
     register_env("tests/Lost-v0", where)
     with pytest.raises(EnvironmentImportError, match=f"tests/Lost-v0 cannot be imported from {where} .*; install what is missing"):
         envs.make("tests/Lost-v0")
+
+
+def test_needs_are_checked_before_anything_is_imported():
+    need = ProgramNeed("no-such-program", "sudo apt-get install it")
+    register_env("tests/Needy-v0", "no_such_package.env:Env", needs=(need,))
+    with pytest.raises(MissingNeedError, match="tests/Needy-v0 needs the program no-such-program, which is missing: type sudo apt-get"):
+        envs.make("tests/Needy-v0")
+    with pytest.raises(MissingNeedError):
+        envs.spec("tests/Needy-v0").require()
+
+
+def test_a_short_name_is_the_newest_version_of_an_environment():
+    for version in (2, 10, 9):
+        register_env(f"tests/Room-v{version}", Room)
+    assert envs.full_id("room") == envs.full_id("Room") == "tests/Room-v10"
+    assert envs.full_id("tests/Room-v9") == "tests/Room-v9" and envs.full_id("household") == HOUSEHOLD
+    assert envs.full_id("rome") == "rome"
