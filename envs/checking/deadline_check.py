@@ -1,11 +1,10 @@
 """A step that hangs is ended: within its deadline, for good, and without harm to other instances."""
 
-import math
 import threading
 import time
 from typing import Any
 
-from envs.checking.player import Player
+from envs.checking.player import Player, is_deadline
 from envs.checking.report import fail
 from envs.deadline import DeadlineExceededError, call_within
 from envs.forking.forkable_env import ForkableEnv
@@ -23,7 +22,7 @@ def deadline(player: Player) -> str:
     env = player.make()
     for name in ("step_deadline_s", "reset_deadline_s"):
         value = getattr(env, name)
-        if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        if value is not None and not is_deadline(value):
             fail(f"{name} is {value!r}; it must be None or a number of seconds above 0")
     for fault in player.faults:
         if fault.hung:

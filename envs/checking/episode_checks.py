@@ -13,7 +13,7 @@ from envs.checking.player import Episode, Player
 from envs.checking.report import NothingToCheckError, fail
 from envs.deadline import call_within
 from envs.errors import AbilityError, EnvironmentArgumentError
-from envs.forking.fork_server import ForkServer
+from envs.forking.fork_server import shared_server
 from envs.forking.forked_env import ForkedEnv
 from envs.registry import construction
 from envs.text_env import TextEnv
@@ -90,8 +90,8 @@ def _repeat(player: Player, env: TextEnv, episode: Episode, place: str) -> None:
     again = player.reset(env, episode.seed)
     if (name := episode.first.difference(again, ignore=("signature",))) is not None:
         fail(f"the {name} of a reset with the same seed differs {place}", episode.seed, (), episode.first, again)
-    for index, turn in enumerate(episode.turns):
-        answer = player.step(env, turn.action)
+    answers = player.go_on(env, episode.actions)
+    for index, (turn, answer) in enumerate(zip(episode.turns, answers, strict=False)):
         if (name := turn.answer.difference(answer, ignore=("signature",))) is not None:
             actions = episode.actions[: index + 1]
             fail(f"the {name} after the same seed and actions differs {place}", episode.seed, actions, turn.answer, answer)
@@ -103,10 +103,10 @@ def elsewhere(player: Player) -> TextEnv | None:
         return None
     factory, arguments = construction(player.spec, player.kwargs)
     try:
-        server = ForkServer(hash_seed=1 if os.environ.get("PYTHONHASHSEED") != "1" else 2)
-        env = ForkedEnv(factory, arguments, server)
+        env = ForkedEnv(factory, arguments, shared_server(hash_seed=2 if os.environ.get("PYTHONHASHSEED") == "1" else 1))
     except EnvironmentArgumentError:
         return None
+    env.step_deadline_s = env.reset_deadline_s = None  # The player limits every call itself.
     return player.adopt(env)
 
 

@@ -11,6 +11,7 @@ from envs.abilities import ForkKind
 from envs.answer import Answer
 from envs.checking.player import Episode, Player, cuts
 from envs.checking.report import NothingToCheckError, fail
+from envs.deadline import call_within
 from envs.text_env import TextEnv
 
 _AHEAD = 12
@@ -68,15 +69,11 @@ def travel(player: Player) -> str:
         for cut in cuts(episode)[1:3]:
             player.bring(env, episode, cut)
             snapshot, before = env.snapshot(), player.look(env)
+            packed = _packed(snapshot, episode, cut)
             expected = player.go_on(env, episode.actions[cut : cut + _AHEAD])
-            for place, packed in (("in another instance", False), ("in another instance, packed", True)):
+            for place, saved in (("in another instance", snapshot), ("in another instance, packed", pickle.loads(packed))):
                 other = player.make()
-                try:
-                    player.restore(other, pickle.loads(pickle.dumps(snapshot)) if packed else snapshot)
-                except (pickle.PicklingError, TypeError, AttributeError) as error:
-                    if not packed:
-                        raise
-                    fail(f"a snapshot cannot be packed: {error}", episode.seed, episode.actions[:cut])
+                player.restore(other, saved)
                 _same_look(player, other, before, episode, cut, f"in a state that is restored {place}")
                 if player.spec.abilities.deterministic:
                     _same_future(player, other, expected, episode, cut, f"in a state that is restored {place}")
@@ -124,16 +121,17 @@ def memory(player: Player) -> str:
     def fill() -> None:
         for _ in range(rounds):
             for episode in player.episodes[: 1 if costly else None]:
-                player.reset(env, episode.seed)
+                env.reset(seed=episode.seed)
                 for action in episode.actions:
                     kept.append(env.snapshot())
-                    player.step(env, action)
+                    env.step(action)
 
-    held, left, files = _left_behind(fill, kept)
-    if left > max(held // 2, _SLACK_B * len(kept)):
-        fail(f"of {held} bytes that {len(kept)} snapshots held, {left} are still held after they were let go")
+    limit_s = player.limit_s(env) * (rounds * turns + 1)
+    held, left, files = _left_behind(lambda: call_within(fill, limit_s), kept)
     if files > 0:
         fail(f"{files} open files are left of {len(kept)} snapshots that were let go")
+    if left > max(held // 2, _SLACK_B * len(kept)):
+        fail(f"of {held} bytes that {len(kept)} snapshots held, {left} are still held after they were let go")
     count = len(kept)
     return f"{count} snapshots of {held / max(count, 1):.0f} bytes let go"
 
@@ -171,6 +169,14 @@ def _open_files() -> int:
 def _needs_forks(player: Player) -> None:
     if player.spec.abilities.fork is ForkKind.NONE:
         raise NothingToCheckError("it is declared not to fork")
+
+
+def _packed(snapshot: Any, episode: Episode, cut: int) -> bytes:
+    """A snapshot as it goes to another process."""
+    try:
+        return pickle.dumps(snapshot)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        fail(f"a snapshot cannot be packed: {error}", episode.seed, episode.actions[:cut])
 
 
 def _needs_travel(player: Player) -> None:

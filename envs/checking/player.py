@@ -4,9 +4,10 @@ A step that outruns its limit, or raises, ends its episode and the instance; wha
 """
 
 import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -99,16 +100,17 @@ class Player:
             self.drop(self._made[-1])
 
     def drop(self, env: TextEnv) -> None:
-        """Close an instance that is not used any more."""
+        """Close an instance that is not used any more, whatever state it is in."""
         self._made.remove(env)
-        call_within(env.close, _CLOSE_S)
+        with contextlib.suppress(Exception):
+            call_within(env.close, _CLOSE_S)
 
     def limit_s(self, env: TextEnv) -> float:
         """What a step may take."""
-        return self.patience_s if env.step_deadline_s is None else env.step_deadline_s
+        return env.step_deadline_s if is_deadline(env.step_deadline_s) else self.patience_s
 
     def reset(self, env: TextEnv, seed: int) -> Answer:
-        limit_s = 4 * self.patience_s if env.reset_deadline_s is None else env.reset_deadline_s
+        limit_s = env.reset_deadline_s if is_deadline(env.reset_deadline_s) else 4 * self.patience_s
         return read_reset(env, call_within(lambda: env.reset(seed=seed), limit_s))
 
     def step(self, env: TextEnv, action: str) -> Answer:
@@ -120,17 +122,20 @@ class Player:
     def bring(self, env: TextEnv, episode: Episode, turns: int) -> None:
         """Play the first turns of an episode again."""
         self.reset(env, episode.seed)
-        for action in episode.actions[:turns]:
-            self.step(env, action)
+        self.go_on(env, episode.actions[:turns])
 
     def go_on(self, env: TextEnv, actions: tuple[str, ...]) -> list[Answer]:
         """The answers to actions, up to the end of the episode."""
-        answers: list[Answer] = []
-        for action in actions:
-            answers.append(self.step(env, action))
-            if answers[-1].ended:
-                break
-        return answers
+
+        def play() -> list[Answer]:
+            answers: list[Answer] = []
+            for action in actions:
+                answers.append(read_step(env, env.step(action)))
+                if answers[-1].ended:
+                    break
+            return answers
+
+        return call_within(play, self.limit_s(env) * max(1, len(actions)))
 
     def look(self, env: TextEnv) -> str:
         """What can be told of the present state without changing it."""
@@ -145,9 +150,7 @@ class Player:
         for seed in self.seeds:
             for policy in ("random", "expert") if self.spec.abilities.expert else ("random",):
                 if not self._record(env, seed, policy):
-                    # An instance at fault is not used again, and may be at fault in closing too.
-                    with contextlib.suppress(Exception):
-                        self.drop(env)
+                    self.drop(env)
                     env = self.make()
 
     def _record(self, env: TextEnv, seed: int, policy: str) -> bool:
@@ -184,6 +187,11 @@ class Player:
         if not actions:
             raise AbilityError("the list of admissible actions is empty before the episode has ended")
         return actions[int(rng.integers(len(actions)))], True
+
+
+def is_deadline(seconds: object) -> TypeGuard[float]:
+    """Whether something is a number of seconds above 0."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
 
 
 def cuts(episode: Episode) -> list[int]:

@@ -1,7 +1,7 @@
 """Checks of signatures: equal where states are equal, different where a difference can be shown by what can be done or what it does."""
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from envs.answer import Answer, signature_of
@@ -42,15 +42,12 @@ def different_states(player: Player) -> str:
     _needs_signatures(player)
     if not player.spec.abilities.deterministic:
         raise NothingToCheckError("it is not deterministic, so that states cannot be told apart by what follows")
-    one, two = player.make(bare=True), player.make(bare=True)
+    env = player.make(bare=True)
     seen = {(episode.seed, answer.signature) for episode in player.episodes for answer in (episode.first, *episode.answers)}
-    pairs = 0
-    for first, second in _pairs(player):
-        if pairs == _PAIRS:
-            break
-        _tell_apart(player, one, two, first, second)
-        pairs += 1
-    return f"{len(seen)} signatures, {pairs} pairs of places that share one"
+    pairs = list(islice(_pairs(player), _PAIRS))
+    for first, second in pairs:
+        _tell_apart(player, env, first, second)
+    return f"{len(seen)} signatures, {len(pairs)} pairs of places that share one"
 
 
 def _needs_signatures(player: Player) -> None:
@@ -92,29 +89,30 @@ def _pairs(player: Player) -> Iterator[tuple[Place, Place]]:
                 yield pair
 
 
-def _tell_apart(player: Player, one: TextEnv, two: TextEnv, first: Place, second: Place) -> None:
-    ways = [first[0].actions[: first[1]], second[0].actions[: second[1]]]
-    seed = first[0].seed
-    player.bring(one, *first)
-    player.bring(two, *second)
-    shared = f"two states have the signature {signature_of(one)!r}; the second is reached by {list(ways[1])}, and differs in"
-    if player.spec.abilities.admissible:
-        lists = ["\n".join(env.admissible_actions()) for env in (one, two)]
-        if lists[0] != lists[1]:
-            fail(f"{shared} what can be done", seed, ways[0], *lists)
-    probes = one.admissible_actions() if player.spec.abilities.admissible else sorted(set(first[0].actions))
-    for number, probe in enumerate(probes[:: max(1, len(probes) // _PROBES)][:_PROBES]):
-        if number:
-            player.bring(one, *first)
-            player.bring(two, *second)
-        (answer, drawn), (other, drawn_too) = (_probe(player, env, probe) for env in (one, two))
+def _tell_apart(player: Player, env: TextEnv, first: Place, second: Place) -> None:
+    (episode, turns), listed = first, player.spec.abilities.admissible
+    way, other_way = episode.actions[:turns], second[0].actions[: second[1]]
+    looks = [_look(player, env, place) for place in (first, second)]
+    shared = f"two states have the signature {looks[0][0]!r}; the second is reached by {list(other_way)}, and differs in"
+    if listed and looks[0][1] != looks[1][1]:
+        fail(f"{shared} what can be done", episode.seed, way, *("\n".join(actions) for _, actions in looks))
+    probes = looks[0][1] if listed else sorted(set(episode.actions))
+    for probe in probes[:: max(1, len(probes) // _PROBES)][:_PROBES]:
+        (answer, drawn), (other, drawn_too) = (_probe(player, env, place, probe) for place in (first, second))
         # How many turns are left is not part of a state, and chance may decide otherwise the next time.
         if not (drawn or drawn_too) and (name := answer.difference(other, ignore=("truncated",))) is not None:
-            fail(f"{shared} the {name} after {probe!r}", seed, (*ways[0], probe), answer, other)
+            fail(f"{shared} the {name} after {probe!r}", episode.seed, (*way, probe), answer, other)
 
 
-def _probe(player: Player, env: TextEnv, action: str) -> tuple[Answer, bool]:
-    """The answer to an action, and whether random numbers were drawn for it."""
+def _look(player: Player, env: TextEnv, place: Place) -> tuple[str | None, list[str]]:
+    """The signature in a place, and what can be done there."""
+    player.bring(env, *place)
+    return signature_of(env), env.admissible_actions() if player.spec.abilities.admissible else []
+
+
+def _probe(player: Player, env: TextEnv, place: Place, action: str) -> tuple[Answer, bool]:
+    """The answer to an action in a place, and whether random numbers were drawn for it."""
+    player.bring(env, *place)
     before = env.np_random.bit_generator.state
     answer = player.step(env, action)
     return answer, env.np_random.bit_generator.state != before

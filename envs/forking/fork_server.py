@@ -29,24 +29,24 @@ LIMIT = 256
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Threads of a numeric library do not survive a fork."""
 
-_shared: "ForkServer | None" = None
+_shared: dict[int | None, "ForkServer"] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_server() -> "ForkServer":
-    """The server of this program."""
-    global _shared
+def shared_server(hash_seed: int | None = None) -> "ForkServer":
+    """The server of this program; with a `hash_seed`, another one, in whose processes sets have the order that belongs to it."""
     with _shared_lock:
-        if _shared is None or not _shared.alive:
-            _shared = ForkServer()
-        return _shared
+        server = _shared.get(hash_seed)
+        if server is None or not server.alive:
+            server = _shared[hash_seed] = ForkServer(hash_seed=hash_seed)
+        return server
 
 
 class ForkServer:
     """This program's end of the server process."""
 
     def __init__(self, limit: int | None = None, hash_seed: int | None = None) -> None:
-        """With a `hash_seed`, sets and mappings in the processes have the order that belongs to it."""
+        """The default limit is that of the environment variable, and the default hash seed this program's."""
         if fork_process.serving:
             raise EnvironmentArgumentError(
                 'the program makes environments while it is imported; put that below `if __name__ == "__main__":`'

@@ -254,7 +254,7 @@ def test_what_cannot_be_sent_is_one_sentence():
 
 def test_the_number_of_processes_is_bounded(monkeypatch):
     server = ForkServer(limit=3)
-    monkeypatch.setattr(fork_server, "_shared", server)
+    monkeypatch.setattr(fork_server, "_shared", {None: server})
     env = ForkedEnv(UncopiedEnv, {})
     env.reset(seed=5)
     kept = []
