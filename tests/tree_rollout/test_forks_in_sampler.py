@@ -44,6 +44,7 @@ def test_the_trees_are_those_of_the_world_that_copies_itself(kind):
     assert grown(kind) == expected
 
 
+@pytest.mark.slow
 def test_so_they_are_in_processes_of_the_sampler():
     assert grown("process", env_processes=1) == grown("exact")
 

@@ -44,13 +44,14 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     console = Console()
     if users:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        for heading in ("need", "state", "needed by", "type"):
+        for heading in ("need", "state", "needed by"):
             table.add_column(heading, overflow="fold")
         for need, ids in users.items():
-            gone = need in missing
-            state = Text("missing", "bold red") if gone else Text("there", "green")
-            table.add_row(Text(need.what), state, Text("\n".join(ids)), Text(need.install if gone else ""))
+            state = Text("missing", "bold red") if need in missing else Text("there", "green")
+            table.add_row(Text(need.what), state, Text("\n".join(ids)))
         console.print(table)
+    for need in missing:
+        console.print(f"{need.what}: {need.install}", markup=False, soft_wrap=True)
     for fault in packages.load():
         console.print(fault, style="yellow", markup=False, soft_wrap=True)
     named = specs[0].id if arguments.env else f"{len(specs)} environment{'s' if len(specs) > 1 else ''}"
