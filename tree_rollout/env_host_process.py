@@ -14,8 +14,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from envs.text_env import TextEnv
 from envs.deadline import tell_to_exit
+from envs.text_env import TextEnv
 
 GRACE_S = 1.0
 """Seconds that an environment has to end what it is doing, and to close, once it is told to."""

@@ -109,6 +109,7 @@ def test_every_check_has_a_fault_that_it_finds():
     assert {name for name, _, _ in FAULTS} == set(CHECKS)
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_end_when_told_to_is_found():
     worlds.Stubborn.released.clear()
     try:

@@ -1,5 +1,6 @@
 """The registry builds what an entry declares, the same through Gymnasium, and names what was wrong with an id or an argument."""
 
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -131,6 +132,25 @@ def test_vectors_of_environments(kind):
         assert not vector.step(("look", "look"))[3].any()
     finally:
         vector.close()
+
+
+# Those that name where they are, so that another process finds them; test modules register others.
+@pytest.mark.parametrize("id", [spec.id for spec in envs.specs() if isinstance(spec.entry_point, str)])
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+def test_every_environment_works_in_a_vector(id, kind):
+    options = {"shared_memory": False, "context": "spawn"} if kind is AsyncVectorEnv else {}
+    single = envs.make(id)
+    vector = kind([functools.partial(gym.make, f"envs:{id}")] * 2, autoreset_mode=AutoresetMode.DISABLED, **options)
+    try:
+        first = [single.reset(seed=seed)[0] for seed in (4, 5)]
+        assert list(vector.reset(seed=[4, 5])[0]) == first
+        answers = [(single.reset(seed=seed), single.step("look"))[1][0] for seed in (4, 5)]
+        assert list(vector.step(("look", "look"))[0]) == answers
+        observations, _ = vector.reset(seed=[6, None], options={"reset_mask": np.array([True, False])})
+        assert observations[0] == single.reset(seed=6)[0] and observations[1] == answers[1]
+    finally:
+        vector.close()
+        single.close()
 
 
 def test_gymnasiums_own_vector_maker():
