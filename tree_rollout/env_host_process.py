@@ -14,8 +14,8 @@ from collections.abc import Callable, Hashable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from envs.deadline import tell_to_exit
 from envs.text_env import TextEnv
-from tree_rollout.deadline import tell_to_exit
 
 GRACE_S = 1.0
 """Seconds that an environment has to end what it is doing, and to close, once it is told to."""

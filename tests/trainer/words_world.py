@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from envs.abilities import Abilities
 from envs.registry import register_env
 from envs.text_env import TextEnv
 from trainer.checkpoint import CheckpointSeries
@@ -121,7 +122,8 @@ class WordsEnv(TextEnv):
         return (lambda: "wait here") if rng.random() < habits.get("lazy", 0.0) else self.expert_action
 
 
-register_env(ENV, WordsEnv, description="words", fork="exact", admissible=True, expert=True, splits=("train", "valid_unseen"), max_turns=3)
+ABILITIES = Abilities(fork="exact", admissible=True, expert=True)
+register_env(ENV, WordsEnv, description="words", abilities=ABILITIES, splits=("train", "valid_unseen"), max_turns=3)
 
 
 def overrides(out: Path, changes: dict[str, Any] | None = None) -> dict[str, str]:
