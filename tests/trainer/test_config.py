@@ -123,7 +123,7 @@ def test_bad_value_names_setting_given_and_allowed(name: str, text: str, words: 
     [
         ("rollout.taks", "did you mean rollout.tasks"),
         ("rolout.tasks", "did you mean rollout.tasks"),
-        ("run.lr", "did you mean optimizer.lr?"),
+        ("run.lr", "did you mean critic.lr or optimizer.lr?"),
         ("lr.value", "the sections are env, policy,"),
         ("reward.zzz", "the section reward has invalid_penalty"),
         ("run.seed.x", "did you mean run.seed"),
@@ -187,7 +187,7 @@ def test_unknown_names_are_the_owners_errors() -> None:
 
 @pytest.mark.parametrize(
     ("method", "field"),
-    [("gae", "next_value and value"), ("agent_opsd", "teacher_logprob_gap"), ("self_credit", "cited"), ("igpo", "information_gain")],
+    [("agent_opsd", "teacher_logprob_gap"), ("self_credit", "cited"), ("igpo", "information_gain")],
 )
 def test_a_method_that_needs_what_training_does_not_record_is_refused(method: str, field: str) -> None:
     with pytest.raises(ConfigError, match=f"credit.method {method} needs {field} of every turn, which training does not record"):

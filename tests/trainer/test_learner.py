@@ -67,6 +67,18 @@ def test_the_norm_is_clipped(tmp_path: Path) -> None:
     torch.testing.assert_close(*results)
 
 
+def test_a_step_can_be_made_smaller_by_a_rate(tmp_path: Path) -> None:
+    """AdamW moves by the learning rate, whatever the size of the gradient."""
+    moves = []
+    for rate in (1.0, 0.5):
+        ours, shared = learner(tmp_path / str(rate))
+        before = shared.weights_P.clone()
+        put(shared, 0)
+        ours.step(1, 1.0, rate)
+        moves.append(shared.weights_P - before)
+    torch.testing.assert_close(moves[1], 0.5 * moves[0], rtol=1e-3, atol=1e-7)
+
+
 def test_a_restored_learner_goes_on(tmp_path: Path) -> None:
     whole, shared = learner(tmp_path / "whole")
     for step in range(2):

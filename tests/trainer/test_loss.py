@@ -74,7 +74,7 @@ def test_hand_checked_terms():
     assert terms(-1.0, dual_clip=3.0) == pytest.approx([0.8, 0.8, 1.5, 3.0, 3.0])
 
 
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "low_variance"])
 @pytest.mark.parametrize("dual_clip", [None, 1.5])
 def test_gradients_match_finite_differences(estimator, dual_clip):
     logprobs, behaviour, advantages, coefficients, reference, entropies = random_tokens(1, 12)
