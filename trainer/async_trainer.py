@@ -184,6 +184,7 @@ class AsyncTrainer(Trainer):
             for number, seed in self.state.queue:
                 if seed == tree.seed:
                     self._leave_queue([number])
+                    self._again = max(0, self._again - 1)
                     return Ripe(number, tree, 0.0, oldest_version(tree.turns))
             self._draw_batch()
         raise RunFolderError(f"{self._trace.path} holds a tree of task seed {tree.seed}, which this run never drew; put its own trace back")

@@ -5,17 +5,10 @@ the same processes, the same tasks per iteration and the same continuous schedul
 left out of both. No tree is dropped (`run.straggler_wait_s` null), so slow tasks are learned from like fast ones; the rows say so.
 """
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from benchmarks.report import Row, measured
-from benchmarks.training.latency_world import config_of
-from trainer.metrics import read_metrics
-from trainer.run import train
-from trainer.run_folder import RunFolder
+from benchmarks.training.latency_world import measured_run
 
 STALENESS = (1, 4)
 _COMMON: dict[str, Any] = {
@@ -54,7 +47,5 @@ def rows(quick: bool) -> list[Row]:
 
 def _throughput(changes: dict[str, Any], skip: int = 2) -> tuple[list[float], list[dict[str, Any]]]:
     """Trees per second over all iterations but the first ones, one number; and their records."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = RunFolder(train(config_of(Path(scratch) / "run", changes), resume=False, console=Console(quiet=True)))
-        records = read_metrics(folder.metrics)[skip:]
+    records = measured_run(changes)[skip:]
     return [sum(record["trees"] for record in records) / sum(record["seconds"] for record in records)], records

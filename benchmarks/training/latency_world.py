@@ -3,16 +3,21 @@
 The draws are seeded by task and turn, so two runs over the same tasks wait for the same latencies.
 """
 
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from envs.registry import register_env
 from envs.text_env import TextEnv
 from trainer.config import Config
 from trainer.load_config import load_config
+from trainer.metrics import read_metrics
+from trainer.run import train
+from trainer.run_folder import RunFolder
 
 ENV = "bench/Latency-v0"
 _TINY = {
@@ -90,6 +95,19 @@ register_env(
 
 
 def config_of(folder: Path, changes: dict[str, Any]) -> Config:
-    """A run in this world."""
+    """A run in this world, on a start policy of its own."""
     world = {"env.id": ENV, "env.eval_split": "valid", "env.max_turns": "4", "run.out": str(folder)}
     return load_config("household", None, {**_TINY, **world, **{name: str(value) for name, value in changes.items()}})
+
+
+def measured_run(changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of each iteration of a run. Its start policy is made first, in a world without latency."""
+    sizes = {name: value for name, value in changes.items() if name.startswith("policy.")}
+    with tempfile.TemporaryDirectory() as scratch:
+        start = train(config_of(Path(scratch) / "start", {**sizes, "run.iterations": 0}), resume=False, console=Console(quiet=True))
+        chosen = {name: value for name, value in changes.items() if name not in sizes}
+        given = {"policy.path": RunFolder(start).policy(0), "policy.max_length": 256, "warmstart.steps": 0, **chosen}
+        world = {name: value for name, value in _TINY.items() if name.startswith(("evaluation.", "run."))}
+        world |= {"env.id": ENV, "env.eval_split": "valid", "env.max_turns": "4", "run.out": str(Path(scratch) / "run")}
+        config = load_config("household", None, {**world, **{name: str(value) for name, value in given.items()}})
+        return read_metrics(RunFolder(train(config, resume=False, console=Console(quiet=True))).metrics)

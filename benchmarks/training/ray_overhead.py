@@ -4,17 +4,10 @@ Two engine workers and two learners take turns on Ray, two processes do both loc
 The iterations in which something is loaded for the first time are left out.
 """
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from benchmarks.report import Row, measured
-from benchmarks.training.latency_world import config_of
-from trainer.metrics import read_metrics
-from trainer.run import train
-from trainer.run_folder import RunFolder
+from benchmarks.training.latency_world import measured_run
 
 _COMMON: dict[str, Any] = {
     "run.workers": 2,
@@ -38,6 +31,4 @@ def rows(quick: bool) -> list[Row]:
 
 
 def _seconds(changes: dict[str, Any]) -> list[float]:
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = RunFolder(train(config_of(Path(scratch) / "run", changes), resume=False, console=Console(quiet=True)))
-        return [record["seconds"] for record in read_metrics(folder.metrics)[1:]]
+    return [record["seconds"] for record in measured_run(changes)[1:]]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CPUS = 8
 """Of each node."""
+PATIENCE_S = 400.0
+"""Seconds that a whole run may take: every process of it imports torch by itself, which is slow where cores are few."""
 HEAD: dict[str, Any] = {
     "num_cpus": CPUS,
     "include_dashboard": False,

@@ -61,9 +61,9 @@ class Started:
             assert chunk, f"the process ended without saying {words!r}: {said!r}"
             said += chunk
 
-    def wait(self) -> Ended:
+    def wait(self, patience_s: float = 120) -> Ended:
         """Its end; a process that hangs is killed, and the test fails."""
-        self.process.join(120)
+        self.process.join(patience_s)
         hangs = self.process.is_alive()
         if hangs:
             self.process.kill()
@@ -73,9 +73,9 @@ class Started:
         return Ended(self.process.exitcode, err, out)
 
 
-def command(arguments: Sequence[str], mishap: Mishap | None = None) -> Ended:
+def command(arguments: Sequence[str], mishap: Mishap | None = None, patience_s: float = 120) -> Ended:
     """Run a command line to its end."""
-    return Started(arguments, mishap).wait()
+    return Started(arguments, mishap).wait(patience_s)
 
 
 def _rest(pipe: Connection) -> str:

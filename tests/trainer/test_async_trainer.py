@@ -168,7 +168,8 @@ def test_recorded_trees_are_learned_from_again_and_nothing_is_learned_from_twice
     assert [record["tokens"] for record in records] == [sum(int(turn.mask_T.sum()) for turn in forked_tree().turns) * 4] * 2
     assert [record["train_success"] for record in records] == [record["train_success"] for record in lost]
     assert again.state.iteration == 3
-    again.advance(2)
+    (fourth, fifth) = again.advance(2)
+    assert (fourth["begun_again_trees"], fifth["begun_again_trees"]) == (0, 0), "all that was on its way was recorded"
     seeds = recorded(trace)
     assert len(set(seeds)) == len(seeds) == 20
     assert {begin.task.seed for begin in again.field.begun}.isdisjoint(seeds[:12]), "what was recorded does not begin again"

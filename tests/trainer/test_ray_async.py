@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_world import on
+from ray_world import PATIENCE_S, on
 from run_process import Mishap, command
 from words_world import command_of, metrics, run, weights
 
@@ -38,8 +38,8 @@ def test_trees_are_carried_over_updates(cluster: Any, tmp_path: Path) -> None:
 def test_a_death_loses_no_tree_and_teaches_none_twice(what: str, cluster: Any, tmp_path: Path) -> None:
     """The coordinator dies once its third iteration's trees are recorded; an engine worker while the second ones are wanted."""
     changes = {name.replace(".", "__"): value for name, value in {**ASYNC, **on(cluster.address)}.items()}
-    place = ("trainer.iteration:Trainer._learn", 5) if what == "kill" else ("trainer.async_trainer:AsyncTrainer._sample", 2)
-    ended = command(command_of(tmp_path / "run", **changes), Mishap(*place, what) if what != "kill" else Mishap(place[0], 3, what))
+    place = ("trainer.iteration:Trainer._learn", 3) if what == "kill" else ("trainer.async_trainer:AsyncTrainer._sample", 2)
+    ended = command(command_of(tmp_path / "run", **changes), Mishap(*place, what), PATIENCE_S)
     folder = RunFolder(tmp_path / "run")
     if what == "kill":
         assert ended.code == -signal.SIGKILL

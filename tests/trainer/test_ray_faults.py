@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_world import backend_config, measured, on, opened
+from ray_world import PATIENCE_S, backend_config, measured, on, opened
 from run_process import Mishap, command
 from words_world import assert_same_run, command_of, metrics, run, trees, weights
 
@@ -37,7 +37,7 @@ def test_a_run_that_stops_goes_on_as_if_nothing_had_been(
     mishap: Mishap, code: int, words: str, cluster: Any, finished: RunFolder, tmp_path: Path
 ) -> None:
     """It goes on in one process here, which is the same run."""
-    ended = command(line_of(cluster, tmp_path / "run"), mishap)
+    ended = command(line_of(cluster, tmp_path / "run"), mishap, PATIENCE_S)
     assert ended.code == code
     assert ended.err.startswith(words) and ended.err.count("\n") == bool(words)
     assert "raylet" not in ended.out
@@ -45,7 +45,7 @@ def test_a_run_that_stops_goes_on_as_if_nothing_had_been(
 
 
 def test_a_run_goes_on_with_another_engine_worker(cluster: Any, finished: RunFolder, tmp_path: Path) -> None:
-    ended = command(line_of(cluster, tmp_path / "run"), Mishap("trainer.iteration:Trainer._round", 2, "kill an engine worker"))
+    ended = command(line_of(cluster, tmp_path / "run"), Mishap("trainer.iteration:Trainer._round", 2, "kill an engine worker"), PATIENCE_S)
     assert (ended.code, ended.err) == (0, "")
     assert "raylet" not in ended.out
     folder = RunFolder(tmp_path / "run")
