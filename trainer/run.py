@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from rich.console import Console
 
+import envs
 from trainer.backend import Backend
 from trainer.checkpoint import Checkpoint, CheckpointSeries
 from trainer.config import Config, CriticConfig
@@ -53,6 +54,7 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 def _check(config: Config) -> None:
     """Refuse settings that together leave nothing to learn from, that another one would overrule, or that this machine has nothing for."""
     check_lora(config.policy)
+    envs.spec(config.env.id).require()
     if config.rollout.roots + config.rollout.forks < 2 and config.critic.kind == "none":
         raise ConfigError(
             "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"

@@ -20,6 +20,8 @@ from run_process import Mishap, Started, command
 from words_world import assert_same_run, command_of, config_of, contents, copy, metrics, run, trees, weights
 
 from agents.policy_folder import load_policy, save_policy
+from envs.needs import PackageNeed
+from envs.registry import register_env
 from trainer.checkpoint import CheckpointSeries
 from trainer.cli import main
 from trainer.evaluate import Measurement, measure
@@ -505,3 +507,11 @@ def test_a_finished_run_writes_its_last_policy_again_where_it_is_missing(finishe
     run(folder.path, resume=True)
     assert folder.policies()[-1] == 2
     assert weights(folder) == weights(finished)
+
+
+def test_what_an_environment_needs_is_asked_for_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need = PackageNeed("no_such_package_at_all", "pip install no-such-package")
+    register_env("test/Needy-v0", words_world.WordsEnv, abilities=words_world.ABILITIES, needs=(need,), splits=("train", "valid_unseen"))
+    err = refused(command_of(tmp_path / "run", env__id="test/Needy-v0"), capsys)
+    assert "test/Needy-v0 needs" in err and "pip install no-such-package" in err
+    assert not (tmp_path / "run").exists()

@@ -10,7 +10,7 @@ from envs.registry import EnvSpec, register_env, spec
 from trainer.config import Config
 from trainer.ray_backend.policy_files import PolicyFiles
 
-_DECLARED = ("deterministic", "signature", "admissible", "expert", "splits", "max_turns", "kwargs")
+_DECLARED = ("description", "abilities", "needs", "splits", "max_turns", "kwargs")
 
 
 @dataclass(frozen=True)
@@ -35,4 +35,4 @@ class Job:
         sys.path.extend(path for path in self.paths if path not in sys.path)
         env: EnvSpec = cloudpickle.loads(self.env)
         declared = {name: getattr(env, name) for name in _DECLARED}
-        register_env(env.id, env.entry_point, description=env.description, fork=env.fork, **declared)
+        register_env(env.id, env.entry_point, **declared)
