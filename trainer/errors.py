@@ -57,3 +57,7 @@ class TooManyFailuresError(TrainerError, RuntimeError):
 
 class DivergedError(TrainerError, ArithmeticError):
     """Training produced numbers that are not finite."""
+
+
+class MetricSinkError(TrainerError, RuntimeError):
+    """A logger that a run names cannot be opened."""

@@ -21,7 +21,8 @@ from trainer.errors import ConfigError, DamagedCheckpointError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.iteration import Trainer
 from trainer.local_backend import local_backend
-from trainer.metrics import MetricsLog
+from trainer.metric_sinks import check_loggers
+from trainer.metric_stream import MetricStream
 from trainer.opened_backend import check_backend, opened_backend
 from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
@@ -53,6 +54,7 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 
 def _check(config: Config) -> None:
     """Refuse settings that together leave nothing to learn from, that another one would overrule, or that this machine has nothing for."""
+    check_loggers(config.run.loggers)
     check_lora(config.policy)
     envs.spec(config.env.id).require()
     if config.rollout.roots + config.rollout.forks < 2 and config.critic.kind == "none":
@@ -91,13 +93,14 @@ class _Training:
             opened = RunRecords.resumed(folder, config, self._state.iteration, self._progress)
         with ExitStack() as stack:
             records = stack.enter_context(opened)
+            metrics = stack.enter_context(MetricStream.opened(config, folder, records.metrics, self._progress.message))
             finished = checkpoint is not None and self._state.iteration >= config.run.iterations
             if not finished or self._state.iteration not in folder.policies():
                 self._backend = stack.enter_context(self._started(checkpoint))
-                self._go_on(records, checkpoint)
+                self._go_on(records, metrics, checkpoint)
         return self._state
 
-    def _go_on(self, records: RunRecords, checkpoint: Checkpoint | None) -> None:
+    def _go_on(self, records: RunRecords, metrics: MetricStream, checkpoint: Checkpoint | None) -> None:
         if checkpoint is not None:
             self._backend.learner.restore(checkpoint.tensors, self._state.version)
             if self._state.iteration not in self._folder.policies():
@@ -113,7 +116,7 @@ class _Training:
         trainer = self._trainer(records)
         self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
         while self._state.iteration < config.run.iterations:
-            self._advance(trainer, records.metrics)
+            self._advance(trainer, metrics)
 
     def _trainer(self, records: RunRecords) -> Trainer:
         parts = self._config, cast(Any, self._backend), records.trace, self._state
@@ -123,7 +126,7 @@ class _Training:
 
         return AsyncTrainer(*parts)
 
-    def _advance(self, trainer: Trainer, metrics: MetricsLog) -> None:
+    def _advance(self, trainer: Trainer, metrics: MetricStream) -> None:
         started = time.perf_counter()
         record = trainer.advance()
         number, last, best = self._state.iteration, self._state.iteration == self._config.run.iterations, False

@@ -27,6 +27,7 @@ _FREE_ON_RESUME = {
     "run.backend",
     "run.grace_s",
     "run.straggler_wait_s",
+    "run.loggers",
 }
 """Settings that may differ when a run goes on: they do not change what an iteration computes."""
 

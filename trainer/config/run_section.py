@@ -43,3 +43,5 @@ class RunConfig(Section):
     null waits for its end, or for a second Ctrl-C."""
     max_failed_share: float = Field(default=0.1, ge=0, le=1)
     """Share of failed rollouts in one iteration above which the run stops."""
+    loggers: list[Literal["tensorboard", "wandb", "trackio"]] = []
+    """Where metrics go beside metrics.jsonl; each needs the extra of its name (`pip install "branchwise[wandb]"`)."""
