@@ -12,7 +12,7 @@ from words_world import assert_same_run, run
 
 from trainer.errors import ClusterError, WorkerError
 from trainer.ray_backend.arrays import pack, unpack
-from trainer.ray_backend.cluster import bundles, engine_count
+from trainer.ray_backend.cluster import bundles, connected, engine_count
 from trainer.ray_backend.policy_files import PolicyFiles
 from trainer.ray_backend.slot import Restarts
 from trainer.ray_backend.worker_facts import death
@@ -151,6 +151,19 @@ def test_what_ray_says_of_a_death_becomes_a_cause() -> None:
     }
     for said, words in causes.items():
         assert words in str(death("a worker", None, RayError(said)))
+
+
+def test_a_ray_that_does_not_start_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**options: Any) -> None:
+        raise Exception("The current node timed out during startup.\nMore lines.")
+
+    monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with (
+        pytest.raises(ClusterError, match=r"Ray cannot be had on this machine: The current node timed out during startup\.$"),
+        connected(backend_config(tmp_path, {"run.backend": "ray"})),
+    ):
+        raise AssertionError
 
 
 def test_workers_of_a_cluster_are_not_started_on_the_coordinators_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

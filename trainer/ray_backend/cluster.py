@@ -43,7 +43,7 @@ def connected(config: Config) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         ray.init(**options)  # pyright: ignore[reportArgumentType]
-    except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
+    except Exception as error:  # Ray raises plain exceptions too, as where a node takes too long to start.
         first = str(error).strip().splitlines()[:1] or [type(error).__name__]
         where = "on this machine" if settings.address is None else f"at {settings.address}"
         raise ClusterError(f"Ray cannot be had {where}: {first[0]}") from error
