@@ -31,6 +31,8 @@ class OptimizerConfig(Section):
     micro_batch_tokens: int = Field(default=2048, ge=1)
     """Tokens that are computed at once; more need more memory, and the result stays the same. A tree beyond it is cut into parts, which
     compute what they have in common more than once; a single sequence beyond it is computed whole."""
+    gradient_checkpointing: bool = False
+    """Whether layers are computed again in the backward pass instead of being kept: about a third slower, with a fraction of the memory."""
     attention: Literal["auto", "sdpa", "flex"] = "auto"
     """What computes attention in training: sdpa one block of queries after the other, flex one fused kernel (CUDA alone); auto takes flex
     on CUDA and sdpa elsewhere."""
