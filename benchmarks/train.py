@@ -2,8 +2,9 @@
 
     python -m benchmarks.train --out benchmarks/results/train.json [--only packing]
 
-packing: forward and backward pass on packed trees against the same rollouts as plain rows. `--quick` measures the same on less in under a
-minute. What a machine lacks (SmolLM2's package) is left out, and said below the table.
+packing: forward and backward pass on packed trees against the same rollouts as plain rows. ray: an iteration on Ray against one in local
+processes. async: trees learned from per second in mode async against mode sync. `--quick` measures the same on less; packing alone then
+takes under a minute. What a machine lacks (SmolLM2's package) is left out, and said below the table.
 """
 
 import argparse
@@ -15,11 +16,13 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.report import arguments, interrupted, report
-from benchmarks.training import packing
+from benchmarks.training import async_mode, packing, ray_overhead
 from benchmarks.training.section import SectionResult
 
 SECTIONS: Mapping[str, Callable[[bool], SectionResult]] = {
     "packing": packing.measure,
+    "ray": ray_overhead.measure,
+    "async": async_mode.measure,
 }
 """By name, in the order in which they are measured; each is told whether to be quick. Rows of a section begin with its name and a colon."""
 

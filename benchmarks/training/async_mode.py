@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.report import Row, measured
 from benchmarks.training.latency_world import measured_run
+from benchmarks.training.section import SectionResult
 
 STALENESS = (1, 4)
 _COMMON: dict[str, Any] = {
@@ -25,12 +26,12 @@ _COMMON: dict[str, Any] = {
 }
 
 
-def rows(quick: bool) -> list[Row]:
+def measure(quick: bool) -> SectionResult:
     """Throughput of each staleness, against that of mode sync."""
     iterations, median_s = (8, 0.15) if quick else (30, 0.25)
     common = {**_COMMON, "run.iterations": iterations, "env.kwargs.median_s": median_s}
     baseline = _throughput({**common, "run.mode": "sync"})[0]
-    found = []
+    found: list[Row] = []
     for staleness in STALENESS[-1:] if quick else STALENESS:
         rates, records = _throughput({**common, "run.mode": "async", "run.max_staleness": staleness}, skip=staleness + 1)
         dropped = sum(record["dropped_trees"] for record in records)
@@ -42,7 +43,7 @@ def rows(quick: bool) -> list[Row]:
         found.append(
             measured(f"async: trees learned from, staleness {staleness}", rates, "trees/s", better="higher", baseline=baseline, note=note)
         )
-    return found
+    return SectionResult(found)
 
 
 def _throughput(changes: dict[str, Any], skip: int = 2) -> tuple[list[float], list[dict[str, Any]]]:

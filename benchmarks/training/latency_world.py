@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from envs.abilities import Abilities
 from envs.registry import register_env
 from envs.text_env import TextEnv
 from trainer.config import Config
@@ -86,9 +87,7 @@ register_env(
     ENV,
     LatencyEnv,
     description="steps that take their time",
-    fork="exact",
-    admissible=True,
-    expert=True,
+    abilities=Abilities(fork="exact", admissible=True, expert=True),
     splits=("train", "valid"),
     max_turns=4,
 )
