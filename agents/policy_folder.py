@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -88,9 +88,15 @@ def _start_entities(embeddings_VD: torch.Tensor, tokenizer: PreTrainedTokenizerF
         embeddings_VD[index] = (embeddings_VD[type_index] + numbers[number]) / 2**0.5
 
 
-def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: str | os.PathLike[str]) -> None:
+def save_policy(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    folder: str | os.PathLike[str],
+    weights: Mapping[str, torch.Tensor] | None = None,
+) -> None:
     """Write the policy to a folder beside `folder`, then rename it, so that `folder` never holds half a policy.
 
+    `weights`, by name, are written instead of the model's own: those of a plain model, say, where this one carries adapters.
     An older policy under that name is replaced; anything else there is left alone, and is an error.
     """
     target = Path(folder)
@@ -102,7 +108,7 @@ def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, fold
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         temporary.chmod(0o755)
         with _no_progress_bars():
-            model.save_pretrained(temporary)
+            model.save_pretrained(temporary, state_dict=None if weights is None else dict(weights))
         tokenizer.save_pretrained(temporary)
         _flush(temporary)
         _move_into_place(temporary, target)

@@ -60,20 +60,20 @@ def measure(spec: envs.EnvSpec, scale: Scale) -> Iterator[Row]:
     name = spec.id.partition("/")[2]
     seeds = range(scale.episodes)
     yield measured(f"{name}: reset", reset_ms(env, seeds, scale.repeats), "ms", better="lower", note="one task generated")
-    if not (spec.expert or spec.admissible):
+    if not (spec.abilities.expert or spec.abilities.admissible):
         return
-    policy = envs.ExpertPolicy() if spec.expert else envs.RandomPolicy(np.random.default_rng(0))
+    policy = envs.ExpertPolicy() if spec.abilities.expert else envs.RandomPolicy(np.random.default_rng(0))
     episodes = [play(env, seed, policy) for seed in seeds]
-    source = f"actions of {'the expert' if spec.expert else 'random play'}"
+    source = f"actions of {'the expert' if spec.abilities.expert else 'random play'}"
     rates = [steps_per_s(env, episodes) for _ in range(scale.repeats)]
     yield measured(f"{name}: step", rates, "steps/s", better="higher", note=f"step() alone; {source}")
-    if spec.expert:
+    if spec.abilities.expert:
         both = [steps_per_s(env, episodes, policy) for _ in range(scale.repeats)]
         yield measured(f"{name}: step with expert", both, "steps/s", better="higher", note="expert_action() and step()")
     yield from inquiry_rows(spec, name, env, episodes, scale)
-    if spec.fork is envs.ForkKind.EXACT:
+    if spec.abilities.copies_itself:
         yield from fork_rows(name, env, episodes, scale)
-    if spec.expert:
+    if spec.abilities.expert:
         for split in spec.splits:
             yield from expert_rows(spec, name, split, scale.tasks)
 
@@ -137,7 +137,11 @@ def call_us(call: Callable[[], Any], pairs: int = _PAIRS) -> float:
 
 def inquiry_rows(spec: envs.EnvSpec, name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale) -> Iterator[Row]:
     """What it costs to ask about a state, in the middle of episodes."""
-    asked = {"state_signature": spec.signature, "admissible_actions": spec.admissible, "expert_action": spec.expert}
+    asked = {
+        "state_signature": spec.abilities.signature,
+        "admissible_actions": spec.abilities.admissible,
+        "expert_action": spec.abilities.expert,
+    }
     for method, declared in asked.items():
         if not declared:
             continue
@@ -185,7 +189,7 @@ def expert_rows(spec: envs.EnvSpec, name: str, split: str, tasks: int) -> Iterat
     """How often the expert solves a task of the split, and in how many turns."""
     env = envs.make(spec.id, split=split)
     solved, lengths = outcomes(env, envs.ExpertPolicy(), tasks)
-    chance = outcomes(env, envs.RandomPolicy(np.random.default_rng(0)), tasks)[0] if spec.admissible else None
+    chance = outcomes(env, envs.RandomPolicy(np.random.default_rng(0)), tasks)[0] if spec.abilities.admissible else None
     rate = 100 * solved.rate
     note = f"{solved.successes}/{tasks} tasks of {spec.max_turns} turns, {solved}"
     against = None if chance is None else 100 * chance.rate

@@ -1,15 +1,21 @@
 """Text environments that can be forked in the middle of an episode: the contract, the registry, and the environments that ship."""
 
+from envs.abilities import Abilities, ForkKind
+from envs.checking.check_env import check_env
+from envs.checking.report import CheckReport, CheckResult, CounterExample
 from envs.errors import (
     AbilityError,
     EnvironmentArgumentError,
     EnvironmentImportError,
     EnvsError,
+    ForkLimitError,
+    MissingNeedError,
     NoEpisodeError,
     UnknownEnvironmentError,
 )
+from envs.needs import BrowserNeed, DataNeed, DockerNeed, Need, PackageNeed, ProgramNeed
 from envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
-from envs.registry import EnvSpec, ForkKind, make, register_env, spec, specs
+from envs.registry import EnvSpec, full_id, make, make_bare, register_env, spec, specs
 from envs.text_env import TextEnv
 from envs.text_space import TextSpace
 
@@ -17,28 +23,41 @@ register_env(
     "branchwise/Household-v0",
     "envs.household.env:HouseholdEnv",
     description="Household tasks in generated rooms, with ALFWorld's six task types, actions and wording",
-    fork=ForkKind.EXACT,
-    admissible=True,
-    expert=True,
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
 )
 
 __all__ = [
+    "Abilities",
     "AbilityError",
+    "BrowserNeed",
+    "CheckReport",
+    "CheckResult",
+    "CounterExample",
+    "DataNeed",
+    "DockerNeed",
     "EnvSpec",
     "EnvironmentArgumentError",
     "EnvironmentImportError",
     "EnvsError",
     "ExpertPolicy",
     "ForkKind",
+    "ForkLimitError",
+    "MissingNeedError",
+    "Need",
     "NoEpisodeError",
+    "PackageNeed",
+    "ProgramNeed",
     "RandomPolicy",
     "ScriptedPolicy",
     "TextEnv",
     "TextSpace",
     "UnknownEnvironmentError",
+    "check_env",
+    "full_id",
     "make",
+    "make_bare",
     "register_env",
     "spec",
     "specs",

@@ -22,6 +22,18 @@ class EnvironmentImportError(EnvsError, ImportError):
     """A registered environment cannot be imported."""
 
 
+class MissingNeedError(EnvsError, RuntimeError):
+    """The environment needs something that is not on this machine."""
+
+
+class ForkLimitError(EnvsError, RuntimeError):
+    """More copies of environments in processes would be alive than may be."""
+
+
+class ScaffoldError(EnvsError, OSError):
+    """The files of a new environment cannot be written."""
+
+
 class AbilityError(EnvsError, AttributeError):
     """The environment does not offer what was asked of it."""
 

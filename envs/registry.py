@@ -7,33 +7,21 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from enum import StrEnum
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import gymnasium as gym
 
+from envs import packages
+from envs.abilities import Abilities
 from envs.errors import EnvironmentArgumentError, EnvironmentImportError, UnknownEnvironmentError, nearest
+from envs.forking.choice import forkable
+from envs.needs import Need, require
 from envs.text_env import TextEnv
 
 _ID = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_.-]+-v[0-9]+")
 _ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
 _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-class ForkKind(StrEnum):
-    """How an environment is copied in the middle of an episode."""
-
-    EXACT = "exact"
-    """`snapshot`/`restore` copy the whole state."""
-    PROCESS = "process"
-    """The process that holds the environment is forked."""
-    SANDBOX = "sandbox"
-    """The sandbox's file layers are forked."""
-    REPLAY = "replay"
-    """The actions so far are executed again, and verified."""
-    NONE = "none"
-    """It cannot be forked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +32,12 @@ class EnvSpec:
     """`namespace/Name-vN`."""
     entry_point: str | Callable[..., TextEnv]
     """A callable that makes the environment, or `module:attribute`, imported on first use."""
-    description: str
-    fork: ForkKind
-    deterministic: bool = True
-    """The same seed and actions always give the same episode."""
-    signature: bool = True
-    """`state_signature()` tells states apart."""
-    admissible: bool = False
-    """`admissible_actions()` lists what can be done."""
-    expert: bool = False
-    """`expert_action()` knows what to do."""
+    description: str = ""
+    """One line for the list of environments."""
+    abilities: Abilities = field(default_factory=Abilities)
+    """What it can do."""
+    needs: tuple[Need, ...] = ()
+    """What has to be on the machine; checked before the environment is imported."""
     splits: tuple[str, ...] = ("train",)
     """Values of the `split` argument; the first is the default."""
     max_turns: int = 50
@@ -68,9 +52,10 @@ class EnvSpec:
             raise self._wrong("entry_point", "a callable, or text of the form module:attribute")
         if not isinstance(self.description, str):
             raise self._wrong("description", "text")
-        for name in ("deterministic", "signature", "admissible", "expert"):
-            if not isinstance(getattr(self, name), bool):
-                raise self._wrong(name, "True or False")
+        if not isinstance(self.abilities, Abilities):
+            raise self._wrong("abilities", 'Abilities(...), for example Abilities(fork="exact")')
+        if not isinstance(self.needs, tuple) or not all(callable(getattr(need, "is_met", None)) for need in self.needs):
+            raise self._wrong("needs", "a tuple of needs such as those of envs.needs")
         if not isinstance(self.splits, tuple) or not self.splits or not all(isinstance(split, str) for split in self.splits):
             raise self._wrong("splits", 'a tuple of at least one name, for example ("train",)')
         if isinstance(self.max_turns, bool) or not isinstance(self.max_turns, int) or self.max_turns < 1:
@@ -82,11 +67,9 @@ class EnvSpec:
     def _wrong(self, name: str, allowed: str) -> EnvironmentArgumentError:
         return EnvironmentArgumentError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be {allowed}")
 
-    @property
-    def abilities(self) -> tuple[str, ...]:
-        """The declared abilities as words, the kind of fork first."""
-        flags = {name: getattr(self, name) for name in ("deterministic", "signature", "admissible", "expert")}
-        return (f"fork:{self.fork}", *(name for name, present in flags.items() if present))
+    def require(self) -> None:
+        """`MissingNeedError` with the command to type, unless all needs are met."""
+        require(self.id, self.needs)
 
 
 _SPECS: dict[str, EnvSpec] = {}
@@ -96,21 +79,20 @@ def register_env(
     id: str,
     entry_point: str | Callable[..., TextEnv],
     *,
+    abilities: Abilities | None = None,
+    needs: tuple[Need, ...] = (),
+    splits: tuple[str, ...] = ("train",),
+    max_turns: int = 50,
     description: str = "",
-    fork: ForkKind | str = ForkKind.NONE,
-    **declared: Any,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> EnvSpec:
-    """Declare an environment, here and in Gymnasium's own registry, and return its entry.
+    """Declare an environment, here and in Gymnasium's own registry, and return its entry; the arguments are the fields of `EnvSpec`.
 
-    `declared` are the further fields of `EnvSpec` (abilities, splits, max_turns, kwargs). Registering an id again replaces its entry.
+    Registering an id again replaces its entry.
     """
-    allowed = {entry.name for entry in fields(EnvSpec)}
-    unknown = sorted(set(declared) - allowed)
-    if unknown:
-        raise EnvironmentArgumentError(f"register_env has no argument {unknown[0]!r}; {nearest(unknown[0], allowed)}")
-    if fork not in list(ForkKind):
-        raise EnvironmentArgumentError(f"fork kind {fork!r} of {id} is unknown; {nearest(str(fork), list(ForkKind))}")
-    spec = EnvSpec(id, entry_point, description, ForkKind(fork), **declared)
+    # Not `or`: an argument that is no mapping, or no Abilities, has to be judged, whatever its truth.
+    declared = Abilities() if abilities is None else abilities
+    spec = EnvSpec(id, entry_point, description, declared, needs, splits, max_turns, {} if kwargs is None else kwargs)
     _SPECS[id] = spec
     gym.registry.pop(id, None)
     maker = f"{__name__}:{make_for_gymnasium.__name__}"
@@ -118,7 +100,7 @@ def register_env(
         id,
         entry_point=maker,
         kwargs={"registered_id": id},
-        nondeterministic=not spec.deterministic,
+        nondeterministic=not declared.deterministic,
         order_enforce=False,
         disable_env_checker=True,
     )
@@ -126,35 +108,69 @@ def register_env(
 
 
 def specs() -> list[EnvSpec]:
-    """All registered environments, by id."""
+    """All registered environments by id, those of installed packages included."""
+    packages.load()
     return [_SPECS[id] for id in sorted(_SPECS)]
 
 
 def spec(id: str) -> EnvSpec:
     """The entry of one environment; an unknown id is an error that names the nearest ones."""
+    if id in _SPECS:
+        return _SPECS[id]
+    faults = packages.load()
     if id not in _SPECS:
-        raise UnknownEnvironmentError(f"no environment is called {id!r}; {nearest(str(id), _SPECS)}")
+        raise UnknownEnvironmentError("; ".join([f"no environment is called {id!r}; {nearest(str(id), _SPECS)}", *faults]))
     return _SPECS[id]
+
+
+def full_id(name: str) -> str:
+    """`household` as `branchwise/Household-v0`, the newest version; what is no such name is returned as it is.
+
+    Capitals, underscores and hyphens make no difference.
+    """
+    if name in _SPECS:
+        return name
+    matches = [spec.id for spec in specs() if _bare(spec.id.partition("/")[2].rpartition("-v")[0]) == _bare(name)]
+    return max(matches, key=lambda id: int(id.rpartition("-v")[2]), default=name)
+
+
+def _bare(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def make(id: str, **kwargs: Any) -> TextEnv:
     """Make an environment without Gymnasium's wrappers, so that `snapshot`, `restore` and the rest are at hand.
 
-    What `kwargs` leave out has the entry's defaults. Raises `UnknownEnvironmentError`, `EnvironmentImportError`, and
-    `EnvironmentArgumentError` for an argument that the environment does not take, needs and lacks, or a split that it does not have.
+    One that is declared to fork by `process` or `replay`, or whose snapshots are not portable, comes inside a `ForkableEnv`, which forks it
+    in the cheapest exact way. What `kwargs` leave out has the entry's defaults. Raises `UnknownEnvironmentError`, `MissingNeedError`,
+    `EnvironmentImportError`, and `EnvironmentArgumentError` for an argument that the environment does not take, needs and lacks, or a split
+    that it does not have.
     """
     entry = spec(id)
-    factory = _factory(entry)
-    parameters = inspect.signature(factory).parameters
-    defaults = {"split": entry.splits[0], "max_turns": entry.max_turns}
-    arguments = {**{name: value for name, value in defaults.items() if name in parameters}, **entry.kwargs, **kwargs}
-    _check_arguments(entry, parameters, arguments)
+    factory, arguments = construction(entry, kwargs)
+    return forkable(entry.abilities, factory, arguments)
+
+
+def make_bare(id: str, **kwargs: Any) -> TextEnv:
+    """`make`, but the environment as its entry point gives it, whatever way of forking is declared."""
+    factory, arguments = construction(spec(id), kwargs)
     return factory(**arguments)
 
 
 def make_for_gymnasium(registered_id: str, **kwargs: Any) -> TextEnv:
     """`make` under a name of its first argument that Gymnasium's `make` and `make_vec` do not use themselves."""
     return make(registered_id, **kwargs)
+
+
+def construction(entry: EnvSpec, kwargs: Mapping[str, Any]) -> tuple[Callable[..., TextEnv], dict[str, Any]]:
+    """What makes the environment, and all arguments for it, judged."""
+    entry.require()
+    factory = _factory(entry)
+    parameters = inspect.signature(factory).parameters
+    defaults = {"split": entry.splits[0], "max_turns": entry.max_turns}
+    arguments = {**{name: value for name, value in defaults.items() if name in parameters}, **entry.kwargs, **kwargs}
+    _check_arguments(entry, parameters, arguments)
+    return factory, arguments
 
 
 def _factory(entry: EnvSpec) -> Callable[..., TextEnv]:

@@ -24,10 +24,12 @@ class Parser(argparse.ArgumentParser):
             return parsed
         if not unknown[0].startswith("-"):
             raise UsageError(f"{unknown[0]!r} is one argument too many; type `{self.prog} --help`")
-        options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
-        close = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=2, cutoff=0.6)
+        option = unknown[0].partition("=")[0]
+        # Compared without their dashes, which all have alike.
+        names = [name.removeprefix("--") for action in self._actions for name in action.option_strings if name.startswith("--")]
+        close = [f"--{name}" for name in difflib.get_close_matches(option.lstrip("-"), names, n=2, cutoff=0.6)]
         hint = f"did you mean {' or '.join(close)}?" if close else f"type `{self.prog} --help`"
-        raise UsageError(f"{self.prog.split()[-1]} has no option {unknown[0].partition('=')[0]}; {hint}")
+        raise UsageError(f"{self.prog.split()[-1]} has no option {option}; {hint}")
 
 
 def count(text: str) -> int:

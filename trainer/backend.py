@@ -28,8 +28,8 @@ class PolicyLearner(Protocol):
     version: int
     """Optimizer steps so far; which weights serve."""
 
-    def step(self, iteration: int, scale: float) -> float:
-        """One optimizer step with the learning rate of `iteration` (from 1) on `scale` times the summed gradients of the shards.
+    def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
+        """One optimizer step with `rate` times the learning rate of `iteration` (from 1) on `scale` times the shards' summed gradients.
 
         Returns the gradient's norm before clipping.
         """
@@ -54,12 +54,17 @@ class Backend(Protocol):
 
     @property
     def learning(self) -> WorkerGroup:
-        """Computes gradients: method `learn` of `Shard`."""
+        """Computes gradients and log-probabilities: methods `learn`, `values`, `logprobs`, `reference_logprobs` of `Shard`."""
         ...
 
     @property
     def learner(self) -> PolicyLearner:
         """Steps on the gradients that `learning` left."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """Processes that died and were replaced so far."""
         ...
 
     def save_policy(self, folder: Path) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, DamagedCheckpointError
 
 FORMAT = 1
 _STATE = "state.json"
@@ -55,7 +55,7 @@ def save_checkpoint(folder: Path, state: Mapping[str, Any], tensors: Mapping[str
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint; raises `CheckpointError` where it is missing, damaged, or of another version."""
+    """Read a checkpoint; raises `DamagedCheckpointError` where it is missing or damaged, `CheckpointError` for another version's."""
     try:
         record = json.loads((folder / _STATE).read_text())
         version, digests, state = record["format"], record["digests"], record["state"]
@@ -99,10 +99,25 @@ class CheckpointSeries:
         for old in self.numbers()[: -self._keep]:
             shutil.rmtree(self.path(old), ignore_errors=True)
 
-    def newest(self) -> Checkpoint | None:
-        """The newest checkpoint; None where there is none. A damaged one is an error that says how to go on."""
-        numbers = self.numbers()
-        return load_checkpoint(self.path(numbers[-1])) if numbers else None
+    def newest(self, passed_over: Callable[[DamagedCheckpointError], None] | None = None) -> Checkpoint | None:
+        """The newest checkpoint that is whole; None where there is none at all.
+
+        `passed_over` is told of each damaged one; where all are, that of the newest is raised. One of another version is an error.
+        """
+        damaged: list[DamagedCheckpointError] = []
+        for number in reversed(self.numbers()):
+            try:
+                checkpoint = load_checkpoint(self.path(number))
+            except DamagedCheckpointError as error:
+                damaged.append(error)
+                continue
+            if passed_over is not None:
+                for error in damaged:
+                    passed_over(error)
+            return checkpoint
+        if damaged:
+            raise damaged[0]
+        return None
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, torch.Tensor]:
@@ -154,5 +169,5 @@ def _state_digest(state: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode()).hexdigest()
 
 
-def _damaged(folder: Path, what: str) -> CheckpointError:
-    return CheckpointError(f"checkpoint {folder} is damaged: {what}; remove it to go on from the one before, where there is one")
+def _damaged(folder: Path, what: str) -> DamagedCheckpointError:
+    return DamagedCheckpointError(f"checkpoint {folder} is damaged: {what}; put it back as it was, or remove it")

@@ -20,7 +20,7 @@ from trainer.overrides import split_arguments
 _MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE}
 """Operating system errors whose own words tell a user what to do."""
 
-_VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs")
+_VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
 
 _OVERVIEW = """\
 Train LLM agents on multi-turn tasks with reinforcement learning over rollout trees.
@@ -37,6 +37,7 @@ examples:
   branchwise replay runs/household-seed0            execute a recorded tree again and verify every turn
   branchwise signatures runs/household-seed0        where its rollouts met, by several ways to recognise a state
   branchwise play household                         act in the environment yourself
+  branchwise check household                        prove that it forks exactly, and what else it declares
 
 `branchwise VERB --help` says what a verb takes and what it writes. Exit codes: 0 done; 1 done, but what was checked did not hold;
 2 something you can mend, said in one sentence; 130 stopped by Ctrl-C.

@@ -19,6 +19,10 @@ class UnknownBenchmarkError(TrainerError, LookupError):
     """No configuration of this name is packaged."""
 
 
+class UnknownModelError(TrainerError, LookupError):
+    """No model of this name is packaged."""
+
+
 class UsageError(TrainerError, ValueError):
     """The command line asks for something that its verb cannot do."""
 
@@ -35,8 +39,16 @@ class CheckpointError(TrainerError, ValueError):
     """A checkpoint is missing, damaged, of another version, or cannot be written."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint is not as it was written."""
+
+
 class WorkerError(TrainerError, RuntimeError):
     """A process of the run ended on its own."""
+
+
+class ClusterError(TrainerError, RuntimeError):
+    """Ray cannot be reached, has no room for what was asked, or has run out of something."""
 
 
 class TooManyFailuresError(TrainerError, RuntimeError):

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from trainer.loss import LossStats
+from trainer.loss_stats import LossStats
+from trainer.value_loss import ValueStats
 
 
 @dataclass(slots=True)
@@ -14,8 +15,16 @@ class LearnReport:
     """Tokens that were computed."""
     flattened_tokens: int = 0
     """Tokens that the same rollouts would have taken without sharing."""
+    recomputed_tokens: int = 0
+    """Computed tokens that were computed before, as trees beyond `optimizer.micro_batch_tokens` are cut."""
+    values: ValueStats = field(default_factory=ValueStats)
+    """What the critic's loss did; nothing without a critic."""
 
     def __add__(self, other: "LearnReport") -> "LearnReport":
         return LearnReport(
-            self.stats + other.stats, self.unique_tokens + other.unique_tokens, self.flattened_tokens + other.flattened_tokens
+            self.stats + other.stats,
+            self.unique_tokens + other.unique_tokens,
+            self.flattened_tokens + other.flattened_tokens,
+            self.recomputed_tokens + other.recomputed_tokens,
+            self.values + other.values,
         )

@@ -10,14 +10,17 @@ from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import OptimizerConfig
 from trainer.errors import CheckpointError, DivergedError
 from trainer.shared_parameters import SharedParameters
+from trainer.trained_model import trained_parameters
 
 
 def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
-    """The learning rate of an iteration (from 1): a linear rise over the warm-up, times the linear fall to `final_lr_share`."""
+    """The learning rate of an iteration (from 1): a linear rise over the warm-up, times the fall to `final_lr_share`."""
     rise = min(1.0, iteration / max(1, settings.warmup_iterations))
     if settings.decay_iterations is None:
         return settings.lr * rise
     left = 1 - min(1.0, (iteration - 1) / settings.decay_iterations)
+    if settings.decay == "cosine":
+        left = (1 - math.cos(math.pi * left)) / 2
     return settings.lr * rise * (settings.final_lr_share + (1 - settings.final_lr_share) * left)
 
 
@@ -27,7 +30,7 @@ class Learner:
     def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig) -> None:
         self._shared = shared
         self._settings = settings
-        self._parameters = list(model.parameters())
+        self._parameters = trained_parameters(model)
         decayed = [parameter for parameter in self._parameters if parameter.ndim >= 2]
         others = [parameter for parameter in self._parameters if parameter.ndim < 2]
         groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
@@ -35,8 +38,8 @@ class Learner:
         self.version = 0
         """Optimizer steps so far; which weights serve."""
 
-    def step(self, iteration: int, scale: float) -> float:
-        """One optimizer step with the learning rate of `iteration` (from 1) on `scale` times the summed gradients of the shards.
+    def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
+        """One optimizer step with `rate` times the learning rate of `iteration` (from 1) on `scale` times the shards' summed gradients.
 
         Returns the gradient's norm before clipping.
         """
@@ -47,7 +50,7 @@ class Learner:
         gradient_P.mul_(min(1.0, self._settings.max_grad_norm / (norm + 1e-6)))
         self._shared.hand_out(gradient_P, self._parameters)
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate(self._settings, iteration)
+            group["lr"] = rate * learning_rate(self._settings, iteration)
         self._optimizer.step()
         self.version += 1
         return norm

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from envs.errors import nearest
 from trainer.config import Config
-from trainer.errors import ConfigError, UnknownBenchmarkError, UnknownSettingError
+from trainer.errors import ConfigError, UnknownBenchmarkError, UnknownModelError, UnknownSettingError
 from trainer.names import check_names
 from trainer.overrides import lay_over, lookup, nest
 from trainer.settings import find, settings, suggest
@@ -30,16 +30,28 @@ def benchmarks() -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in _packaged().iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_config(benchmark: str, file: Path | None = None, overrides: Mapping[str, str] | None = None) -> Config:
-    """The configuration of `benchmark`, with the user's YAML file and `overrides` (raw text by dotted name) laid over it.
+def models() -> list[str]:
+    """Names of the packaged models, which any benchmark can be trained with."""
+    return sorted(entry.name.removesuffix(".yaml") for entry in (_packaged() / "models").iterdir() if entry.name.endswith(".yaml"))
 
-    Raises `UnknownBenchmarkError`, `UnknownSettingError`, or `ConfigError`; names of environments, estimators and branching rules
-    are checked against their tables, whose own errors pass through.
+
+def load_config(
+    benchmark: str, file: Path | None = None, overrides: Mapping[str, str] | None = None, *, model: str | None = None
+) -> Config:
+    """The configuration of `benchmark`; over it a packaged model's, the user's YAML file and `overrides` (raw text by dotted name).
+
+    Raises `UnknownBenchmarkError`, `UnknownModelError`, `UnknownSettingError`, or `ConfigError`; names of environments, estimators
+    and branching rules are checked against their tables, whose own errors pass through.
     """
     if benchmark not in benchmarks():
         raise UnknownBenchmarkError(f"no benchmark is called {benchmark!r}; {nearest(benchmark, benchmarks())}")
     with resources.as_file(_packaged() / f"{benchmark}.yaml") as path:
         layers = [_Layer(f"in the packaged {benchmark}.yaml", read_yaml(path))]
+    if model is not None:
+        if model not in models():
+            raise UnknownModelError(f"no model is packaged as {model!r}; {nearest(model, models())}")
+        with resources.as_file(_packaged() / "models" / f"{model}.yaml") as path:
+            layers.append(_Layer(f"in the packaged models/{model}.yaml", read_yaml(path)))
     if file is not None:
         layers.append(_Layer(f"in {file}", read_yaml(file)))
     if overrides:

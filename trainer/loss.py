@@ -14,16 +14,20 @@ In trees a shared token stands for all rollouts below it through its weight; it 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
 
 from trainer.errors import ConfigError
+from trainer.kl_estimate import KlEstimator, kl_estimate
+from trainer.loss_stats import LossStats
+from trainer.off_policy import Correction, accepted, correction_weights
 from trainer.prefix_tree import PrefixTreeBatch
+from trainer.ratio_groups import RatioGroups
 
 Aggregation = Literal["token", "turn", "sequence", "constant"]
-KlEstimator = Literal["k1", "k2", "k3"]
+Kind = Literal["ppo", "gspo", "cispo"]
 _MAX_LOG_RATIO = 20.0
 """Log-ratios are cut here: a ratio of e^20 is far outside every clip, and a larger one overflows to inf and then to NaN."""
 
@@ -61,42 +65,60 @@ def loss_denominator(batches: Sequence[PrefixTreeBatch], aggregation: Aggregatio
     return sum(float(batch_coefficients(batch, aggregation).sum(dtype=torch.float64)) for batch in batches)
 
 
-@dataclass(slots=True)
-class LossStats:
-    """Sums over tokens, each token with its coefficient, so that micro-batches and shards add up; `means()` divides."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossRule:
+    """What a token's term is made of."""
 
-    coefficient: float = 0.0
-    """Sum of coefficients."""
-    tokens: float = 0.0
-    """Tokens with a coefficient above 0."""
-    objective: float = 0.0
-    """Clipped policy loss, without KL and entropy terms."""
-    ratio: float = 0.0
-    """Probability ratio of the policy to the behaviour policy."""
-    clipped_low: float = 0.0
-    """Tokens without a gradient because the ratio is below the clip range and the advantage negative."""
-    clipped_high: float = 0.0
-    """The same above the range, with a positive advantage."""
-    clipped_dual: float = 0.0
-    """The same above the dual clip, with a negative advantage."""
-    behaviour_kl: float = 0.0
-    """KL(behaviour || policy) in nats, estimated as ratio - 1 - log ratio (k3 on the behaviour policy's samples)."""
-    reference_kl: float = 0.0
-    """KL(policy || reference) in nats by the chosen estimator; 0 without a reference."""
-    entropy: float = 0.0
-    """Entropy in nats; 0 where none was given."""
-    max_ratio: float = field(default=0.0, metadata={"add": max})
-    """Largest probability ratio."""
+    kind: Kind = "ppo"
+    """`ppo` and `gspo` clip the objective, `cispo` the weight of the log-probability. `gspo` is `ppo` on the ratio of a turn or a
+    sequence; which one, the `RatioGroups` say that the loss is given."""
+    clip_low: float = 0.2
+    """The ratio is clipped below 1 minus this; 1 sets no bound."""
+    clip_high: float = 0.28
+    """The ratio is clipped above 1 plus this."""
+    dual_clip: float | None = None
+    """Bound on the ratio where the advantage is negative; not for `cispo`."""
+    correction: Correction = "none"
+    """Weight or rejection of tokens by their importance ratio; see `policy_loss`."""
+    correction_high: float = 2.0
+    """Upper bound of the correction."""
+    correction_low: float = 0.0
+    """Lower bound of `double_sided`."""
+    kl_coefficient: float = 0.0
+    """Weight of the KL estimate to the reference."""
+    kl_estimator: KlEstimator = "k3"
+    """How that is estimated."""
+    entropy_coefficient: float = 0.0
+    """Weight of the entropy, which the loss raises."""
 
-    def __add__(self, other: "LossStats") -> "LossStats":
-        pairs = ((item, getattr(self, item.name), getattr(other, item.name)) for item in fields(self))
-        return LossStats(**{item.name: item.metadata["add"](a, b) if "add" in item.metadata else a + b for item, a, b in pairs})
+    def __post_init__(self) -> None:
+        low_fits = 0 < self.clip_low < 1 or (self.kind == "cispo" and self.clip_low == 1)
+        if self.kind not in get_args(Kind):
+            raise ConfigError(f"loss.kind must be one of {', '.join(get_args(Kind))}, but is {self.kind!r}")
+        if not low_fits or not self.clip_high > 0:
+            raise ConfigError(
+                "loss.clip_low must lie between 0 and 1 (1 for cispo alone) and loss.clip_high above 0, "
+                f"but they are {self.clip_low} and {self.clip_high}"
+            )
+        if self.dual_clip is not None and (not self.dual_clip > 1 or self.kind == "cispo"):
+            raise ConfigError(f"loss.dual_clip must be above 1, and null with loss.kind cispo, but is {self.dual_clip} with {self.kind}")
 
-    def means(self) -> dict[str, float]:
-        """Each sum divided by the sum of coefficients; `tokens` and `max_ratio` as they are. All 0 where nothing was trained."""
-        whole = ("coefficient", "tokens", "max_ratio")
-        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "coefficient"}
-        return {name: value if name in whole else value / (self.coefficient or 1.0) for name, value in values.items()}
+    def objective(self, ratio: torch.Tensor, logprobs: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
+        """The policy's part of each term, to be made small."""
+        clipped = ratio.clamp(1 - self.clip_low, 1 + self.clip_high)
+        if self.kind == "cispo":
+            return -clipped.detach() * advantages * logprobs
+        objective = -torch.minimum(ratio * advantages, clipped * advantages)
+        if self.dual_clip is not None:
+            objective = torch.where(advantages < 0, torch.minimum(objective, -self.dual_clip * advantages), objective)
+        return objective
+
+    def cuts(self, ratio: torch.Tensor, advantages: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Which terms the clip changes, by the names of `LossStats`."""
+        every = torch.ones_like(advantages, dtype=torch.bool)
+        down, up = (every, every) if self.kind == "cispo" else (advantages < 0, advantages > 0)
+        cuts = {"clipped_low": down & (ratio < 1 - self.clip_low), "clipped_high": up & (ratio > 1 + self.clip_high)}
+        return cuts if self.dual_clip is None else cuts | {"clipped_dual": (advantages < 0) & (ratio > self.dual_clip)}
 
 
 def policy_loss(
@@ -105,53 +127,53 @@ def policy_loss(
     advantages_T: torch.Tensor,
     coefficients_T: torch.Tensor,
     denominator: float,
+    rule: LossRule = LossRule(),
     *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
-    dual_clip: float | None = None,
+    groups: RatioGroups | None = None,
+    proximal_T: torch.Tensor | None = None,
     reference_T: torch.Tensor | None = None,
-    kl_coefficient: float = 0.0,
-    kl_estimator: KlEstimator = "k3",
     entropies_T: torch.Tensor | None = None,
-    entropy_coefficient: float = 0.0,
 ) -> tuple[torch.Tensor, LossStats]:
-    """PPO's clipped loss (arXiv 1707.06347) with separate bounds (DAPO, arXiv 2503.14476), over sampled tokens.
+    """The policy-gradient loss of sampled tokens, and what it did. All log-probabilities are in nats.
 
-    With rho = exp(logprob - behaviour) a token's term is -min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A); where A < 0,
-    `dual_clip` = d bounds it by -d A (arXiv 1912.09729). Added to it: `kl_coefficient` times the KL estimate to `reference_T`, minus
-    `entropy_coefficient` times the entropy. `coefficients_T` comes from `batch_coefficients`, `denominator` from `loss_denominator`.
+    With rho = exp(logprob - old) a token's term is, by `rule.kind`:
+    - `ppo`, `gspo`: -min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A) (arXiv 1707.06347; separate bounds: DAPO, arXiv 2503.14476);
+      where A < 0, `dual_clip` = d bounds it by -d A (arXiv 1912.09729).
+    - `cispo`: -stopgrad(clip(rho)) A logprob (MiniMax-M1, arXiv 2506.13585): no token loses its gradient.
+    `groups` make rho the ratio of a turn or a sequence instead of the token's own; a token in several groups has the mean of its terms.
+
+    Without `proximal_T`, old is the behaviour policy. `rule.correction` then looks at x = exp(logprob - behaviour), token by token and
+    without a gradient, and leaves out the tokens that it rejects: x itself is in the term already, through rho.
+    With `proximal_T`, old is the proximal policy, and the term is multiplied by `correction_weights` of x = exp(proximal - behaviour)
+    (decoupled PPO, arXiv 2110.00641; AReaL, arXiv 2505.24298).
+
+    Added to it: `rule.kl_coefficient` times the KL estimate to `reference_T`, minus `rule.entropy_coefficient` times the entropy.
+    `coefficients_T` comes from `batch_coefficients`, `denominator` from `loss_denominator`.
     """
-    _check(clip_low, clip_high, dual_clip, reference_T, kl_coefficient, entropies_T, entropy_coefficient)
+    _check(rule, proximal_T, reference_T, entropies_T)
     # Tokens without a coefficient are left out before any arithmetic: NaN * 0 is NaN, forward and backward.
     kept = coefficients_T.nonzero().squeeze(1)
-    logprobs, coefficients, advantages = logprobs_T[kept], coefficients_T[kept], advantages_T[kept]
-    log_ratio = (logprobs - behaviour_T[kept]).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
-    ratio = log_ratio.exp()
-    objective = -torch.minimum(ratio * advantages, ratio.clamp(1 - clip_low, 1 + clip_high) * advantages)
-    if dual_clip is not None:
-        objective = torch.where(advantages < 0, torch.minimum(objective, -dual_clip * advantages), objective)
-    terms, kl, entropy = objective, None, None
+    logprobs, coefficients, advantages, behaviour = logprobs_T[kept], coefficients_T[kept], advantages_T[kept], behaviour_T[kept]
+    proximal = None if proximal_T is None else proximal_T[kept]
+    objective, sums, max_ratio = _clipped(
+        logprobs,
+        behaviour if proximal is None else proximal,
+        advantages,
+        rule,
+        None if groups is None else groups.among(kept, len(logprobs_T)),
+    )
+    objective, corrected = _corrected(objective, sums["ratio"], logprobs, behaviour, proximal, rule)
+    sums |= corrected | {"objective": objective, "coefficient": torch.ones_like(coefficients)}
+    terms = objective
     if reference_T is not None:
-        kl = kl_estimate(logprobs, reference_T[kept], kl_estimator)
-        terms = terms + kl_coefficient * kl
+        sums["reference_kl"] = kl_estimate(logprobs, reference_T[kept], rule.kl_estimator)
+        terms = terms + rule.kl_coefficient * sums["reference_kl"]
     if entropies_T is not None:
-        entropy = entropies_T[kept]
-        terms = terms - entropy_coefficient * entropy if entropy_coefficient else terms
-    down, up = advantages < 0, advantages > 0
-    sums = {
-        "coefficient": torch.ones_like(ratio),
-        "objective": objective,
-        "ratio": ratio,
-        "clipped_low": down & (ratio < 1 - clip_low),
-        "clipped_high": up & (ratio > 1 + clip_high),
-        "clipped_dual": down & (ratio > dual_clip) if dual_clip is not None else None,
-        "behaviour_kl": ratio - 1 - log_ratio,
-        "reference_kl": kl,
-        "entropy": entropy,
-    }
+        sums["entropy"] = entropies_T[kept]
+        terms = terms - rule.entropy_coefficient * sums["entropy"] if rule.entropy_coefficient else terms
     with torch.no_grad():
-        stats = LossStats(**{name: float((coefficients * value).sum()) for name, value in sums.items() if value is not None})
-        stats.tokens, stats.max_ratio = float(len(kept)), float(ratio.max()) if len(kept) else 0.0
+        stats = LossStats(**{name: float((coefficients * value).sum()) for name, value in sums.items()})
+        stats.tokens, stats.max_ratio = float(len(kept)), max_ratio
     return _share(terms, coefficients, denominator), stats
 
 
@@ -161,20 +183,50 @@ def imitation_loss(logprobs_T: torch.Tensor, coefficients_T: torch.Tensor, denom
     return _share(-logprobs_T[kept], coefficients_T[kept], denominator)
 
 
-def kl_estimate(logprobs_T: torch.Tensor, reference_T: torch.Tensor, estimator: KlEstimator) -> torch.Tensor:
-    """Per token, an estimate of KL(policy || reference) in nats from the policy's own samples, with d = logprob - reference.
+def _log_ratio(logprobs: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    return (logprobs - old).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
 
-    k1 = d is unbiased, but its gradient is 0 in expectation: it measures and does not pull. k2 = d^2 / 2 is biased and has the
-    gradient of the KL. k3 = exp(-d) - 1 + d is unbiased and never negative. (J. Schulman, "Approximating KL divergence", 2020.)
-    """
-    difference = logprobs_T - reference_T
-    if estimator == "k1":
-        return difference
-    if estimator == "k2":
-        return 0.5 * difference.square()
-    if estimator == "k3":
-        return torch.expm1((-difference).clamp(max=_MAX_LOG_RATIO)) + difference
-    raise ConfigError(f"the KL estimator must be one of {', '.join(get_args(KlEstimator))}, but is {estimator!r}")
+
+def _clipped(
+    logprobs: torch.Tensor, old: torch.Tensor, advantages: torch.Tensor, rule: LossRule, groups: RatioGroups | None
+) -> tuple[torch.Tensor, dict[str, torch.Tensor], float]:
+    """Each token's objective, what of it is counted, and the largest ratio."""
+    if groups is None:
+        ratio = _log_ratio(logprobs, old).exp()
+        objective, cuts, ratio_S = rule.objective(ratio, logprobs, advantages), rule.cuts(ratio, advantages), ratio
+    else:
+        own_I = groups.token_I
+        ratio = groups.log_ratios(logprobs - old).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
+        objective = groups.per_token(rule.objective(ratio, logprobs[own_I], advantages[own_I]), len(logprobs))
+        cuts = {name: groups.per_token(cut.to(ratio), len(logprobs)) for name, cut in rule.cuts(ratio, advantages[own_I]).items()}
+        ratio_S = groups.per_token(ratio, len(logprobs))
+    return objective, {"ratio": ratio_S.detach(), **cuts}, float(ratio.detach().max()) if len(ratio) else 0.0
+
+
+def _corrected(
+    objective: torch.Tensor,
+    ratio: torch.Tensor,
+    logprobs: torch.Tensor,
+    behaviour: torch.Tensor,
+    proximal: torch.Tensor | None,
+    rule: LossRule,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The objective after the off-policy correction, and what of it is counted."""
+    log_total = _log_ratio(logprobs.detach(), behaviour)
+    total = log_total.exp()
+    counted = {"behaviour_kl": total - 1 - log_total}
+    bounds = (rule.correction, rule.correction_high, rule.correction_low)
+    if proximal is None:
+        kept = accepted(total, *bounds)
+        weight = ratio * kept
+        objective = objective if rule.correction == "none" else torch.where(kept, objective, 0.0)
+    else:
+        log_importance = _log_ratio(proximal, behaviour)
+        importance = log_importance.exp()
+        kept, correction = accepted(importance, *bounds), correction_weights(importance, *bounds)
+        weight, objective = ratio * correction, correction * objective
+        counted["proximal_kl"] = importance - 1 - log_importance
+    return objective, counted | {"rejected": ~kept, "weight": weight, "squared_weight": weight.square()}
 
 
 def _share(terms: torch.Tensor, coefficients: torch.Tensor, denominator: float) -> torch.Tensor:
@@ -183,20 +235,13 @@ def _share(terms: torch.Tensor, coefficients: torch.Tensor, denominator: float) 
     return (coefficients * terms).sum() / denominator
 
 
-def _check(
-    clip_low: float,
-    clip_high: float,
-    dual_clip: float | None,
-    reference_T: torch.Tensor | None,
-    kl_coefficient: float,
-    entropies_T: torch.Tensor | None,
-    entropy_coefficient: float,
-) -> None:
-    if not 0 < clip_low < 1 or not clip_high > 0:
-        raise ConfigError(f"loss.clip_low must lie between 0 and 1 and loss.clip_high above 0, but they are {clip_low} and {clip_high}")
-    if dual_clip is not None and not dual_clip > 1:
-        raise ConfigError(f"loss.dual_clip must be above 1, but is {dual_clip}")
-    if kl_coefficient and reference_T is None:
+def _check(rule: LossRule, proximal_T: torch.Tensor | None, reference_T: torch.Tensor | None, entropies_T: torch.Tensor | None) -> None:
+    if rule.correction == "tis" and proximal_T is None:
+        raise ConfigError(
+            "loss.correction tis bounds the weight of a proximal policy; give proximal log-probabilities, or choose mis or double_sided, "
+            "or loss.kind cispo, whose clip_high truncates the ratio itself"
+        )
+    if rule.kl_coefficient and reference_T is None:
         raise ConfigError("loss.kl_coefficient has no effect without reference log-probabilities; give them, or set it to 0")
-    if entropy_coefficient and (entropies_T is None or not entropies_T.requires_grad):
+    if rule.entropy_coefficient and (entropies_T is None or not entropies_T.requires_grad):
         raise ConfigError("an entropy coefficient has no effect on entropies without a gradient; ask token_logprobs for entropy_grad")

@@ -25,6 +25,20 @@ class Share:
     """Per tree, shape (N,)."""
     weights: list[Floats] = field(default_factory=list)
     """Per tree, shape (N,)."""
+    proximal: list[Floats] = field(default_factory=list)
+    """Per tree, the proximal policy's log-probability of each of its tokens (see `token_columns`); empty where the loss has none."""
+
+    token_advantages: list[Floats] = field(default_factory=list)
+    """Per tree, the advantage of each of its tokens; empty where each has its turn's."""
+    values: list[Floats] = field(default_factory=list)
+    """Per tree, what the critic said before each of its tokens; empty without a critic."""
+    targets: list[Floats] = field(default_factory=list)
+    """Per tree, what the critic is to say there; empty without a critic."""
+
+    def chosen(self, trees: Sequence[int]) -> "Share":
+        """The same for some of the trees alone."""
+        columns = {name: getattr(self, name) for name in Share.__slots__}
+        return Share(**{name: [column[index] for index in trees] if column else [] for name, column in columns.items()})
 
 
 @dataclass(slots=True)
@@ -56,5 +70,10 @@ def mini_batches(
             share.trees.append(trees[index])
             share.advantages.append(credits[index].advantages_N)
             share.weights.append(credits[index].weights_N)
+            tokens = credits[index].tokens
+            if tokens is not None:
+                share.values.append(tokens.values_T)
+                share.targets.append(tokens.targets_T)
+                share.token_advantages += [] if tokens.advantages_T is None else [tokens.advantages_T]
         batches.append(MiniBatch(shares, sum(len(share.trees) for share in shares) / max(1, len(dealt))))
     return batches

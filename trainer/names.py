@@ -10,7 +10,7 @@ from trainer.configured_agent import configured_format, configured_memory
 from trainer.errors import ConfigError
 from trainer.reward_parts import REWARD_PARTS, weights_at
 from trainer.rollout_settings import rollout_settings
-from trainer.tree_credit import RECORDED, credit_turn
+from trainer.tree_credit import RECORDED, VALUED, credit_turn
 from tree_rollout.allocation import allocation_rule
 from tree_rollout.branching import branching_rule
 from tree_rollout.errors import SamplerError
@@ -52,12 +52,15 @@ def _check_credit(config: Config) -> None:
         if name not in REWARD_PARTS:
             raise ConfigError(f"setting reward.weights: there is no part {name!r} of the reward; {nearest(name, REWARD_PARTS)}")
     estimator = credit.resolve(method.method, method.settings)
-    lacking = sorted(estimator.needs - RECORDED)
+    lacking = sorted(estimator.needs - RECORDED - (VALUED if config.critic.kind != "none" else set()))
+    if lacking and set(lacking) <= VALUED:
+        raise ConfigError(f"credit.method {method.method} needs a critic's values; set critic.kind to head or model")
     if lacking:
         raise ConfigError(
             f"credit.method {method.method} needs {' and '.join(lacking)} of every turn, which training does not record; "
             "choose another method, or call credit.estimate on turns that have it"
         )
+    _check_critic(config, estimator)
     # Two rollouts of one turn tell what no name does, such as a part of the reward that a method asks for.
     turns = [Turn(-1, "", "", *_NO_TOKENS, 0, float(won), True, False, True, "", "") for won in range(2)]
     rollouts = [[credit_turn(turn, "", str(node), node, estimator.needs, reward)] for node, turn in enumerate(turns)]
@@ -66,6 +69,19 @@ def _check_credit(config: Config) -> None:
         credit.advantages(batch, estimator)
     except credit.GroupError as error:
         raise ConfigError(f"credit.method {method.method} does not fit what training records: {error}") from error
+
+
+def _check_critic(config: Config, estimator: credit.Method) -> None:
+    """Refuse a critic that nobody asks, and steps that the estimator does not know."""
+    kind, method = config.critic.kind, config.credit.method
+    if kind != "none" and not estimator.needs & VALUED:
+        raise ConfigError(
+            f"critic.kind {kind} has no effect with credit.method {method}, which asks no critic; choose gae, or critic.kind none"
+        )
+    if config.critic.level == "token" and method != "gae":
+        raise ConfigError(
+            f"critic.level token gives advantages by credit.method gae alone, which is {method}; choose gae, or critic.level turn"
+        )
 
 
 def _check_signature(config: Config) -> None:

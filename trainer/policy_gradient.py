@@ -1,58 +1,161 @@
 """The gradient of the *summed* loss of some trees: sums of several parts add up, and the learner divides by what they weigh together."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
 
 from agents.policy_folder import load_policy
-from trainer.config import Config
+from trainer.config import Config, LossConfig
+from trainer.critic import Critic, Values
 from trainer.learn_report import LearnReport
-from trainer.loss import batch_coefficients, policy_loss
+from trainer.loss import LossRule, batch_coefficients, policy_loss
 from trainer.mini_batch import Share
-from trainer.prefix_tree import PrefixTreeBatch, micro_batches, pack
+from trainer.prefix_tree import PrefixTreeBatch, packs
+from trainer.ratio_groups import RatioGroups, sequence_groups, turn_groups
+from trainer.token_columns import Floats, empty_column, from_columns, split_column
 from trainer.token_logprobs import token_logprobs
+from trainer.trained_model import as_at_the_start
 from trainer.tree_attention import tree_attention
+from trainer.value_loss import value_loss
 
 
 class PolicyGradient:
-    """Adds gradients to the parameters of `model`; the policy in `start_policy` is read when the loss first asks for it."""
+    """Adds gradients to the parameters of `model` and of `critic`; the policy in `start_policy` is read when the loss first asks for it."""
 
-    def __init__(self, config: Config, model: PreTrainedModel, start_policy: Path) -> None:
+    def __init__(self, config: Config, model: PreTrainedModel, start_policy: Path, critic: Critic | None = None) -> None:
         self._config = config
         self._model = model
+        self._critic = critic
         self._start_policy = start_policy
+        self._rule = loss_rule(config.loss)
         self._reference: PreTrainedModel | None = None
 
     def add(self, share: Share) -> LearnReport:
         """Add the gradient of the summed loss of a share's trees."""
-        config, report = self._config, LearnReport()
-        with tree_attention(self._model):
-            for part in micro_batches(share.trees, share.weights, config.optimizer.micro_batch_tokens):
-                chosen = slice(part.start, part.stop)
-                batch = pack(share.trees[chosen], share.advantages[chosen], share.weights[chosen])
-                reference_S = self._reference_logprobs(batch) if config.loss.kl_coefficient else None
-                logprobs_S, entropies_S = token_logprobs(self._model, batch, temperature=config.rollout.temperature)
-                loss, stats = policy_loss(
-                    logprobs_S,
-                    batch.behaviour_S,
-                    batch.advantages_S,
-                    batch_coefficients(batch, config.loss.aggregation),
-                    1.0,
-                    clip_low=config.loss.clip_low,
-                    clip_high=config.loss.clip_high,
-                    dual_clip=config.loss.dual_clip,
-                    reference_T=reference_S,
-                    kl_coefficient=config.loss.kl_coefficient,
-                    entropies_T=entropies_S,
-                )
-                loss.backward()
-                report += LearnReport(stats, batch.unique_tokens, batch.flat_tokens)
+        report = LearnReport()
+        with self._recomputed_layers(), tree_attention(self._model), self._criticised() as values:
+            for batch in self._packs(share):
+                report += self._add(batch, share, values)
         return report
 
+    def logprobs(self, share: Share) -> list[Floats]:
+        """One column per tree: log-probabilities (nats) of its tokens that have a loss weight, under the present weights."""
+        with tree_attention(self._model):
+            return self._columns(share, lambda batch: self._logprobs(self._model, batch))
+
+    def reference_logprobs(self, share: Share) -> list[Floats]:
+        """The same under the start policy."""
+        return self._columns(share, self._reference_logprobs)
+
+    def values(self, share: Share) -> list[Floats]:
+        """One column per tree: the critic's values before its tokens that have a loss weight."""
+        with tree_attention(self._model), self._criticised() as values:
+            assert values is not None, "without a critic there are no values"
+            return self._columns(share, values.alone)
+
+    def _add(self, batch: PrefixTreeBatch, share: Share, values: Values | None) -> LearnReport:
+        """The same for what is packed together."""
+        settings, rule = self._config.loss, self._rule
+        reference_S = self._reference_logprobs(batch) if rule.kl_coefficient else None
+        logprobs_S, entropies_S = self._scored(self._model, batch, entropy_grad=rule.entropy_coefficient > 0)
+        coefficients_S = batch_coefficients(batch, settings.aggregation)
+        loss, stats = policy_loss(
+            logprobs_S,
+            batch.behaviour_S,
+            from_columns(batch, share.token_advantages) if share.token_advantages else batch.advantages_S,
+            coefficients_S,
+            1.0,
+            rule,
+            groups=ratio_groups(settings, batch, share),
+            proximal_T=from_columns(batch, share.proximal) if settings.decoupled else None,
+            reference_T=reference_S,
+            entropies_T=entropies_S,
+        )
+        report = LearnReport(stats, batch.unique_tokens, batch.flat_tokens, batch.recomputed_tokens)
+        if values is not None:
+            targets_S, old_S = from_columns(batch, share.targets), from_columns(batch, share.values)
+            errors, report.values = value_loss(batch, values.after(batch), targets_S, old_S, coefficients_S, self._config.critic.clip)
+            loss = loss + errors
+        loss.backward()
+        return report
+
+    def _packs(self, share: Share) -> Iterator[PrefixTreeBatch]:
+        loss, budget = self._config.loss, self._config.optimizer.micro_batch_tokens
+        cut = {"whole_rollouts": loss.ratio_of == "sequence", "by_length": loss.aggregation == "sequence"}
+        return packs(share.trees, share.advantages, share.weights, budget, **cut)
+
+    @contextmanager
+    def _recomputed_layers(self) -> Iterator[None]:
+        """Where the settings ask for it, keep of a forward pass what goes into each layer alone, and compute the layer again backward."""
+        if not self._config.optimizer.gradient_checkpointing:
+            yield
+            return
+        training = self._model.training
+        self._model.gradient_checkpointing_enable({"use_reentrant": False})
+        self._model.train()  # Layers are computed again in this mode only; none of them drops anything out.
+        try:
+            yield
+        finally:
+            self._model.train(training)
+            self._model.gradient_checkpointing_disable()
+
+    def _criticised(self) -> AbstractContextManager[Values | None]:
+        return nullcontext() if self._critic is None else self._critic.beside(self._model)
+
+    def _columns(self, share: Share, numbers: Callable[[PrefixTreeBatch], torch.Tensor]) -> list[Floats]:
+        """What `numbers` says of the scored tokens of each pack, shape (S,), as one column per tree."""
+        whole = empty_column(share.trees)
+        with torch.no_grad():
+            for batch in self._packs(share):
+                whole[batch.tokens_S.numpy()] = numbers(batch).double().numpy()
+        return split_column(whole, share.trees)
+
+    def _logprobs(self, model: PreTrainedModel, batch: PrefixTreeBatch) -> torch.Tensor:
+        """Log-probabilities of the scored tokens under the weights of `model`, shape (S,)."""
+        return self._scored(model, batch)[0]
+
+    def _scored(self, model: PreTrainedModel, batch: PrefixTreeBatch, *, entropy_grad: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities and entropies of the scored tokens, both of shape (S,)."""
+        config = self._config
+        return token_logprobs(
+            model, batch, temperature=config.rollout.temperature, entropy_grad=entropy_grad, attention=config.optimizer.attention
+        )
+
     def _reference_logprobs(self, batch: PrefixTreeBatch) -> torch.Tensor:
-        """Log-probabilities under the start policy."""
+        """Log-probabilities under the start policy, which is this model where its adapters can be switched off."""
+        if self._config.policy.lora.rank is not None:
+            with torch.no_grad(), tree_attention(self._model), as_at_the_start(self._model):
+                return self._logprobs(self._model, batch)
         if self._reference is None:
             self._reference, _ = load_policy(self._start_policy)
         with torch.no_grad(), tree_attention(self._reference):
-            return token_logprobs(self._reference, batch, temperature=self._config.rollout.temperature)[0]
+            return self._logprobs(self._reference, batch)
+
+
+def loss_rule(settings: LossConfig) -> LossRule:
+    """What the settings make of each token; a KL in the reward is no part of it."""
+    (clip_low, clip_high), (low, high) = settings.clips, settings.bounds
+    return LossRule(
+        kind=settings.kind,
+        clip_low=clip_low,
+        clip_high=clip_high,
+        dual_clip=settings.dual_clip,
+        correction=settings.correction,
+        correction_high=high,
+        correction_low=low,
+        kl_coefficient=settings.kl_coefficient if settings.kl_in == "loss" else 0.0,
+        kl_estimator=settings.estimator,
+        entropy_coefficient=settings.entropy_coefficient,
+    )
+
+
+def ratio_groups(settings: LossConfig, batch: PrefixTreeBatch, share: Share) -> RatioGroups | None:
+    """Which tokens share a ratio; None where each has its own."""
+    if settings.ratio_of == "token":
+        return None
+    if settings.ratio_of == "turn":
+        return turn_groups(batch)
+    return sequence_groups(batch, share.trees, share.weights, by_length=settings.aggregation == "sequence")

@@ -18,13 +18,20 @@ _SEAL = "seal.json"
 def save_sealed(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerFast", folder: Path) -> None:
     """Write a policy folder, then its seal; an older policy in the same place is replaced.
 
+    A model with adapters is written with them merged, and the adapters by themselves into a folder inside.
+
     Raises `PolicyError` or `CheckpointError` where the disk refuses; the folder is then as it was, or without a seal.
     """
-    from agents.policy_folder import save_policy  # imports torch, which those who only read a run folder do without
+    # These import torch, which those who only read a run folder do without.
+    from agents.policy_folder import save_policy
+    from trainer.trained_model import ADAPTER, merged_weights, save_adapter
 
-    save_policy(model, tokenizer, folder)
+    weights = merged_weights(model)
+    save_policy(model, tokenizer, folder, weights)
     draft = folder / f".{_SEAL}.draft"
     try:
+        if weights is not None:
+            save_adapter(model, folder / ADAPTER)
         draft.write_text(json.dumps({"digest": folder_digest(folder)}))
         os.replace(draft, folder / _SEAL)
     except OSError as error:

@@ -8,18 +8,16 @@ two turns that share a laid-out token each have their own entry with their own a
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from trainer.tree_attention import AttentionPlan
+from trainer.attention_plan import AttentionPlan
+from trainer.prefix_layout import Entry, Flags, Floats, Ints, Layout
+from trainer.tree_cut import Cover, Segments, cut
 from tree_rollout.tree import TrajectoryTree
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-_Cursor = tuple[int, int, int]
-"""Tree, turn, and how many of the turn's tokens are laid out; never at the end of a turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +36,8 @@ class PrefixTreeBatch:
     """Id of the scored token, int64."""
     turn_S: torch.Tensor
     """Number of the scored token's turn; numbers count through the pack's laid-out turns, int64."""
+    tokens_S: torch.Tensor
+    """Place of the scored token among all tokens of the pack's trees, tree after tree and turn after turn, laid out or not, int64."""
     sampled_S: torch.Tensor
     """True where the policy sampled the token, False for observations (which are scored only with an observation weight)."""
     behaviour_S: torch.Tensor
@@ -51,10 +51,17 @@ class PrefixTreeBatch:
     weight where not sampled."""
     turns: int
     """Turns that are laid out."""
-    rollouts: int
-    """Paths that are laid out."""
+    ends_R: list[tuple[int, int]]
+    """Tree and last turn of each rollout whose last turn is scored here: of a tree that was cut, each is in one pack."""
     flat_tokens: int
-    """Tokens of the sequences of these paths, each counted in full: what would be computed without sharing."""
+    """Tokens of the sequences of these rollouts, each counted in full: what would be computed without sharing."""
+    recomputed_tokens: int = 0
+    """Laid-out tokens that another pack of the same tree has laid out too, and counted as its own."""
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts whose last turn is scored here."""
+        return len(self.ends_R)
 
     @property
     def unique_tokens(self) -> int:
@@ -74,6 +81,7 @@ def pack(
     *,
     observation_weight: float = 0.0,
     dtype: torch.dtype = torch.float32,
+    shares: Sequence[Floats] | None = None,
 ) -> PrefixTreeBatch:
     """Lay out `trees`, each with its turns' advantages and loss weights, both of shape (N,).
 
@@ -81,51 +89,134 @@ def pack(
     A turn's weight counts as given: weights of shared turns are the sums over the rollouts below them if the caller made them so
     (`TrajectoryTree.path_weights`, `leaf_weights`). `observation_weight` scores observation tokens too, with this factor.
     The first token of a path has no predecessor and is never scored. Floating tensors have `dtype`.
+    `shares`, of shape (N,) and from 0 to 1, says how much of each turn's weights this pack carries (all of it by default); all other
+    numbers are those of the whole tree, so that the losses of packs whose shares sum to 1 add up to the loss of the whole.
     """
     pairs = zip(trees, node_advantages, node_weights, strict=True)
-    entries = [_Entry.of(tree, advantages, weights, observation_weight) for tree, advantages, weights in pairs]
-    layout = _Layout([entry.tree for entry in entries], [entry.needed_N for entry in entries])
+    entries = [Entry.of(tree, advantages, weights, observation_weight) for tree, advantages, weights in pairs]
+    kept = [np.where(entry.needed_N, 1.0, 0.0) for entry in entries] if shares is None else list(shares)
+    laid = [entry.laid_out(kept_N) for entry, kept_N in zip(entries, kept, strict=True)] if shares else [e.needed_N for e in entries]
+    layout = Layout([entry.tree for entry in entries], laid)
     if not layout.lengths:
         raise ValueError("no turn of these trees has a loss weight above 0; leave such trees out")
-    scored = [_score(entry, layout, index) for index, entry in enumerate(entries)]
-    first_turn = np.cumsum([0] + [int(entry.needed_N.sum()) for entry in entries])
+    scored = [_score(entry, layout, index, kept[index], laid[index]) for index, entry in enumerate(entries)]
+    first_turn = np.cumsum([0] + [int(laid_N.sum()) for laid_N in laid])
     columns = {name: np.concatenate([getattr(part, name) for part in scored]) for name in _Scored.__slots__}
     columns["turn"] = np.concatenate([part.turn + first for part, first in zip(scored, first_turn, strict=False)])
-    positions_T = np.concatenate(layout.positions)
-    ends = [end for index, entry in enumerate(entries) for end in layout.ends(index, entry.terminal_N)]
+    first_token = _first_tokens(trees)
+    columns["token"] = np.concatenate([part.token + first for part, first in zip(scored, first_token, strict=False)])
+    ended = [np.flatnonzero(entry.terminal_N & (kept_N > 0)).tolist() for entry, kept_N in zip(entries, kept, strict=True)]
 
     def floats(name: str) -> torch.Tensor:
         return torch.from_numpy(columns[name]).to(dtype)
 
     return PrefixTreeBatch(
         ids_T=torch.from_numpy(np.concatenate(layout.ids).astype(np.int64)),
-        positions_T=torch.from_numpy(positions_T),
+        positions_T=torch.from_numpy(np.concatenate(layout.positions)),
         plan=AttentionPlan(layout.parents, layout.lengths),
         predictors_S=torch.from_numpy(columns["predictor"]),
         targets_S=torch.from_numpy(columns["target"]),
         turn_S=torch.from_numpy(columns["turn"]),
+        tokens_S=torch.from_numpy(columns["token"]),
         sampled_S=torch.from_numpy(columns["sampled"]),
         behaviour_S=floats("behaviour"),
         advantages_S=floats("advantage"),
         weights_S=floats("weight"),
         rollout_weights_S=floats("rollout_weight"),
         turns=int(first_turn[-1]),
-        rollouts=sum(int(entry.terminal_N.sum()) for entry in entries),
-        flat_tokens=sum(int(positions_T[end]) + 1 for end in ends if end >= 0),
+        ends_R=[(index, last) for index, lasts in enumerate(ended) for last in lasts],
+        flat_tokens=sum(entry.flat_tokens(terminals) for entry, terminals in zip(entries, ended, strict=True)),
     )
+
+
+def packs(
+    trees: Sequence[TrajectoryTree],
+    node_advantages: Sequence[npt.ArrayLike],
+    node_weights: Sequence[npt.ArrayLike],
+    token_budget: int,
+    *,
+    whole_rollouts: bool = False,
+    by_length: bool = True,
+    **options: Any,
+) -> Iterator[PrefixTreeBatch]:
+    """Packs of at most `token_budget` tokens, whose losses and gradients add up to those of one pack of all `trees`.
+
+    Trees are packed together as `micro_batches` says. One beyond the budget is cut into several packs, each with the whole prefixes
+    of what it scores, through which gradients flow as in the whole; `recomputed_tokens` counts the prefixes that this repeats. Every
+    turn is scored in one pack, whole. With `whole_rollouts` every rollout is in one pack with all that it scores, for losses with a
+    ratio of the rollout; a turn that rollouts of several packs share is scored in each, with the weights of the rollouts there (with
+    `by_length` divided by their numbers of scored tokens, as aggregation `sequence` has it).
+    A single sequence (a single rollout, with `whole_rollouts`) beyond the budget is a pack by itself. `options` are those of `pack`.
+    `tokens_S` and `ends_R` count through all `trees`.
+    """
+    first_token = _first_tokens(trees)
+    for part in micro_batches(trees, node_weights, token_budget):
+        chosen = slice(part.start, part.stop)
+        work = trees[chosen], node_advantages[chosen], node_weights[chosen]
+        whole = pack(*work, **options)
+        if whole.unique_tokens <= token_budget:
+            yield _among(whole, part.start, first_token[part.start])
+            continue
+        # Only trees without a turn to train can stand beside one beyond the budget.
+        (index,) = (index for index in part if np.any(Entry.of(trees[index], node_advantages[index], node_weights[index]).needed_N))
+        entry = Entry.of(trees[index], node_advantages[index], node_weights[index], options.get("observation_weight", 0.0))
+        for shares_N, recomputed in _parts(entry, token_budget, whole_rollouts, by_length):
+            piece = pack([entry.tree], [node_advantages[index]], [node_weights[index]], shares=[shares_N], **options)
+            yield replace(_among(piece, index, first_token[index]), recomputed_tokens=recomputed)
+
+
+def _first_tokens(trees: Sequence[TrajectoryTree]) -> Ints:
+    """Place of each tree's first token among all tokens of the trees."""
+    return np.cumsum([0] + [sum(len(turn.ids_T) for turn in tree.turns) for tree in trees])
+
+
+def _among(batch: PrefixTreeBatch, tree: int, token: int) -> PrefixTreeBatch:
+    """A pack of some trees, the first of which is number `tree` among others and begins with token `token` of all."""
+    ends_R = [(tree + index, last) for index, last in batch.ends_R]
+    return replace(batch, tokens_S=batch.tokens_S + int(token), ends_R=ends_R)
+
+
+def _parts(entry: Entry, token_budget: int, whole_rollouts: bool, by_length: bool) -> Iterator[tuple[Floats, int]]:
+    """Shares of a tree's turns for each part of it, and how many of the part's tokens earlier parts have."""
+    layout = Layout([entry.tree], [entry.needed_N])
+    segments = Segments(layout.parents, layout.lengths)
+    rollouts = [entry.sequence_ends(terminal) for terminal in np.flatnonzero(entry.terminal_N).tolist()]
+    ends = rollouts if whole_rollouts else [[end] for end in sorted({end for rollout in rollouts for end in rollout})]
+    units = [[place for end in unit if (place := layout.end(0, end))] for unit in ends]
+    scored_N, cover = np.zeros(len(entry.weights_N), np.bool_), Cover()
+    for part in cut(segments, units, token_budget):
+        if whole_rollouts:
+            shares_N = _rollout_shares(entry, [ends[unit][-1] for unit in part], by_length)
+        else:
+            fresh_N = entry.in_sequences([ends[unit][0] for unit in part]) & (entry.weights_N > 0) & ~scored_N
+            scored_N |= fresh_N
+            shares_N = fresh_N.astype(np.float64)
+        if shares_N.any():
+            paths = [place for unit in part for place in units[unit]]
+            missing = segments.missing(paths, cover)
+            yield shares_N, segments.size([paths]) - segments.added(missing, cover)
+            cover |= missing
+
+
+def _rollout_shares(entry: Entry, terminals: Sequence[int], by_length: bool) -> Floats:
+    """Of each turn's weights, the share that these rollouts have."""
+    chosen_N = np.zeros(len(entry.weights_N), np.bool_)
+    chosen_N[list(terminals)] = True
+    own_N, all_N = (entry.rollout_weights(flags_N, by_length=by_length) for flags_N in (chosen_N, entry.terminal_N))
+    return np.divide(own_N, all_N, out=np.zeros_like(own_N), where=all_N > 0)
 
 
 def micro_batches(trees: Sequence[TrajectoryTree], node_weights: Sequence[npt.ArrayLike], token_budget: int) -> list[range]:
     """Cut `trees`, in order, into ranges whose trees have at most `token_budget` unique tokens together.
 
-    Greedy, hence a function of the trees alone. A tree is never cut: one beyond the budget is a range of its own.
+    Greedy, hence a function of the trees alone. No tree is cut here: one beyond the budget is a range of its own.
     A tree without a turn to train costs nothing; where all are such, there is no range.
     """
     ranges: list[range] = []
     start, tokens = 0, 0
     for index, (tree, weights) in enumerate(zip(trees, node_weights, strict=True)):
-        needed_N = _Entry.of(tree, np.zeros(len(tree.turns)), weights, 0.0).needed_N
-        size = sum(_Layout([tree], [needed_N]).lengths)
+        needed_N = Entry.of(tree, np.zeros(len(tree.turns)), weights).needed_N
+        size = sum(Layout([tree], [needed_N]).lengths)
         if tokens and size and tokens + size > token_budget:
             ranges.append(range(start, index))
             start, tokens = index, 0
@@ -134,156 +225,22 @@ def micro_batches(trees: Sequence[TrajectoryTree], node_weights: Sequence[npt.Ar
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """One tree and what of it counts; axis N is its turns."""
-
-    tree: TrajectoryTree
-    advantages_N: Floats
-    weights_N: Floats
-    """0 for turns that are not scored."""
-    observation_weight: float
-    needed_N: npt.NDArray[np.bool_]
-    """True for turns that are laid out: scored, or above one that is."""
-    terminal_N: npt.NDArray[np.bool_]
-    """True for laid-out turns that no laid-out turn continues; one rollout each."""
-
-    @classmethod
-    def of(cls, tree: TrajectoryTree, advantages: npt.ArrayLike, weights: npt.ArrayLike, observation_weight: float) -> "_Entry":
-        advantages_N, weights_N = np.asarray(advantages, dtype=np.float64), np.array(weights, dtype=np.float64)
-        count = len(tree.turns)
-        if advantages_N.shape != (count,) or weights_N.shape != (count,):
-            raise ValueError(f"a tree of {count} turns got {advantages_N.shape} advantages and {weights_N.shape} weights")
-        if not (weights_N >= 0).all() or not np.isfinite(weights_N).all():
-            raise ValueError("loss weights must be finite and at least 0")
-        sound_N, needed_N, terminal_N = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-        for index in range(count - 1, -1, -1):
-            children, reason = tree.children(index), tree.turns[index].stop_reason
-            sound_N[index] = sound_N[children].any() if children else reason is None or reason.counts
-            above = needed_N[children].any()
-            needed_N[index] = above or (sound_N[index] and weights_N[index] > 0)
-            terminal_N[index] = needed_N[index] and not above
-        weights_N[~sound_N] = 0.0
-        unknown = [index for index in np.flatnonzero(weights_N) if np.isnan(tree.turns[index].logprobs_T).any()]
-        if unknown:
-            raise ValueError(f"turn {unknown[0]} has no log-probabilities, as its engine gave none; it cannot be learned from")
-        if not np.isfinite(advantages_N[weights_N > 0]).all():
-            raise ValueError("a turn with a loss weight above 0 has an advantage that is not finite")
-        return cls(tree, advantages_N, weights_N, observation_weight, needed_N, terminal_N)
-
-
-class _Layout:
-    """The trie of all needed turns, laid out depth first: each segment stands behind its parent, a turn in one or more runs."""
-
-    def __init__(self, trees: Sequence[TrajectoryTree], needed: Sequence[npt.NDArray[np.bool_]]) -> None:
-        self._trees = trees
-        self._needed = needed
-        self.ids: list[npt.NDArray[np.int32]] = []
-        self.positions: list[Ints] = []
-        self.parents: list[int] = []
-        self.lengths: list[int] = []
-        self.runs: list[dict[int, list[tuple[int, int]]]] = [{} for _ in trees]
-        """Per tree and turn, (first index into T, count) of the runs that hold its tokens, in order."""
-        self.before: list[dict[int, int]] = [{} for _ in trees]
-        """Per tree and turn, the index into T of the token before its first one; -1 where there is none."""
-        self._size = 0
-        roots = [cursor for index in range(len(trees)) for cursor in (*self._enter(index, -1, -1), *self._segments(index))]
-        pending = [(-1, 0, group) for group in reversed(self._by_next_token(roots))]
-        while pending:
-            parent, depth, group = pending.pop()
-            index, depth, groups = self._grow_segment(parent, depth, group)
-            pending.extend((index, depth, group) for group in reversed(groups))
-
-    def ends(self, tree: int, chosen_N: npt.NDArray[np.bool_]) -> Iterator[int]:
-        """Index into T of the last token of each sequence on the path to each chosen turn; -1 for one without tokens."""
-        turns = self._trees[tree].turns
-        for chosen in np.flatnonzero(chosen_N).tolist():
-            begun = [turn for turn in self._trees[tree].path(chosen) if turns[turn].new_segment]
-            for turn in (*(turns[turn].parent for turn in begun), chosen):
-                runs = self.runs[tree].get(turn)
-                yield runs[-1][0] + runs[-1][1] - 1 if runs else self.before[tree][turn]
-
-    def places(self, tree: int, turn: int) -> Ints:
-        """Index into T of each token of a turn."""
-        return np.concatenate([np.arange(0), *(np.arange(start, start + count) for start, count in self.runs[tree].get(turn, []))])
-
-    def _segments(self, tree: int) -> Iterator[_Cursor]:
-        """Cursors at the needed turns that begin a new sequence; they see nothing of the turns above them."""
-        for index, turn in enumerate(self._trees[tree].turns):
-            if turn.new_segment and self._needed[tree][index]:
-                self.before[tree][index] = -1
-                yield tree, index, 0
-
-    def _enter(self, tree: int, turn: int, before: int) -> Iterator[_Cursor]:
-        """Cursors at the needed continuations of a turn (-1: at the roots); turns without tokens are passed through."""
-        turns = self._trees[tree].turns
-        waiting = self._trees[tree].children(turn)[::-1]
-        while waiting:
-            child = waiting.pop()
-            if not self._needed[tree][child] or turns[child].new_segment:
-                continue
-            self.before[tree][child] = before
-            if len(turns[child].ids_T):
-                yield tree, child, 0
-            else:
-                waiting.extend(self._trees[tree].children(child)[::-1])
-
-    def _grow_segment(self, parent: int, depth: int, group: list[_Cursor]) -> tuple[int, int, list[list[_Cursor]]]:
-        """Lay out tokens for as long as all cursors agree; returns the segment, the depth reached, and the groups that part here."""
-        index, start = len(self.parents), self._size
-        groups = [group]
-        while len(groups) == 1:
-            groups = self._by_next_token(self._lay_out_common(groups[0]))
-        length = self._size - start
-        self.parents.append(parent)
-        self.lengths.append(length)
-        self.positions.append(np.arange(depth, depth + length))
-        return index, depth + length, groups
-
-    def _lay_out_common(self, cursors: list[_Cursor]) -> list[_Cursor]:
-        """Lay out the longest run of tokens that all cursors agree on, within the present turns; returns the cursors behind it."""
-        rest = [self._trees[tree].turns[turn].ids_T[offset:] for tree, turn, offset in cursors]
-        count = min(len(ids) for ids in rest)
-        run = rest[0][:count]
-        for ids in rest[1:]:
-            same = run == ids[: len(run)]
-            if not same.all():
-                run = run[: int(same.argmin())]
-        count, start = len(run), self._size
-        self.ids.append(run)
-        self._size += count
-        moved: list[_Cursor] = []
-        for (tree, turn, offset), ids in zip(cursors, rest, strict=True):
-            self.runs[tree].setdefault(turn, []).append((start, count))
-            if len(ids) > count:
-                moved.append((tree, turn, offset + count))
-            else:
-                moved.extend(self._enter(tree, turn, self._size - 1))
-        return moved
-
-    def _by_next_token(self, cursors: list[_Cursor]) -> list[list[_Cursor]]:
-        """Cursors grouped by the token they stand before, in order of first appearance."""
-        groups: dict[int, list[_Cursor]] = {}
-        for tree, turn, offset in cursors:
-            groups.setdefault(int(self._trees[tree].turns[turn].ids_T[offset]), []).append((tree, turn, offset))
-        return list(groups.values())
-
-
-@dataclass(frozen=True, slots=True)
 class _Scored:
-    """Columns of one tree's scored tokens; see `PrefixTreeBatch`. `turn` counts from 0 in each tree."""
+    """Columns of one tree's scored tokens; see `PrefixTreeBatch`. `turn` and `token` count from 0 in each tree."""
 
     predictor: Ints
     target: Ints
     turn: Ints
-    sampled: npt.NDArray[np.bool_]
+    token: Ints
+    sampled: Flags
     behaviour: Floats
     advantage: Floats
     weight: Floats
     rollout_weight: Floats
 
 
-def _score(entry: _Entry, layout: _Layout, index: int) -> _Scored:
-    numbers = np.flatnonzero(entry.needed_N).tolist()
+def _score(entry: Entry, layout: Layout, index: int, shares_N: Floats, laid_N: Flags) -> _Scored:
+    numbers = np.flatnonzero(laid_N).tolist()
     turns = [entry.tree.turns[number] for number in numbers]
     places = [layout.places(index, number) for number in numbers]
     turn = np.repeat(np.arange(len(numbers)), [len(place_T) for place_T in places])
@@ -296,32 +253,19 @@ def _score(entry: _Entry, layout: _Layout, index: int) -> _Scored:
     predictor = column(before, np.int64)
     sampled = column([turn.mask_T for turn in turns], np.bool_)
     factor = np.where(sampled, 1.0, entry.observation_weight)
-    weight = entry.weights_N[numbers][turn] * factor
+    weight = (entry.weights_N * shares_N)[numbers][turn] * factor
     keep = (weight > 0) & (predictor >= 0)
-    scored_N = np.zeros(len(entry.needed_N))
-    scored_N[numbers] = np.bincount(turn[keep], minlength=len(numbers))
+    rollout_weights_N = entry.rollout_weights(entry.terminal_N) * shares_N
+    starts_N = np.cumsum([0] + [len(turn.ids_T) for turn in entry.tree.turns])
+    token = column([np.arange(starts_N[number], starts_N[number + 1]) for number in numbers], np.int64)
     return _Scored(
         predictor=predictor[keep],
         target=column([turn.ids_T for turn in turns], np.int64)[keep],
         turn=turn[keep],
+        token=token[keep],
         sampled=sampled[keep],
         behaviour=np.where(sampled, column([turn.logprobs_T for turn in turns], np.float64), 0.0)[keep],
         advantage=entry.advantages_N[numbers][turn][keep],
         weight=weight[keep],
-        rollout_weight=(_rollout_weights(entry, scored_N)[numbers][turn] * factor)[keep],
+        rollout_weight=(rollout_weights_N[numbers][turn] * factor)[keep],
     )
-
-
-def _rollout_weights(entry: _Entry, scored_N: Floats) -> Floats:
-    """Per turn, the sum over the rollouts below it of their weight / their number of scored tokens."""
-    parents = [turn.parent for turn in entry.tree.turns]
-    lengths_N, sums_N = scored_N.copy(), np.zeros(len(parents))
-    for index, parent in enumerate(parents):
-        if parent >= 0:
-            lengths_N[index] += lengths_N[parent]
-    for index in range(len(parents) - 1, -1, -1):
-        if entry.terminal_N[index] and lengths_N[index]:
-            sums_N[index] += entry.weights_N[index] / lengths_N[index]
-        if parents[index] >= 0:
-            sums_N[parents[index]] += sums_N[index]
-    return sums_N

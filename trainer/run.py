@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from rich.console import Console
 
+import envs
 from trainer.backend import Backend
 from trainer.checkpoint import Checkpoint, CheckpointSeries
-from trainer.config import Config
-from trainer.errors import ConfigError
+from trainer.config import Config, CriticConfig
+from trainer.errors import ConfigError, DamagedCheckpointError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.health import examine
 from trainer.iteration import Trainer
@@ -23,6 +25,7 @@ from trainer.local_backend import local_backend
 from trainer.metric_sinks import check_loggers
 from trainer.metric_stream import MetricStream
 from trainer.metrics import read_metrics
+from trainer.opened_backend import check_backend, opened_backend
 from trainer.outcome import print_outcome
 from trainer.plot import CurvePoint, learning_curve
 from trainer.progress import Progress
@@ -31,6 +34,7 @@ from trainer.run_folder import RunFolder
 from trainer.run_records import RunRecords
 from trainer.run_state import RunState
 from trainer.stop_request import StopRequest
+from trainer.trained_model import check_lora
 from trainer.warm_start import WarmStart, WarmStartReport
 from trainer.whole_file import write_json
 
@@ -38,9 +42,10 @@ from trainer.whole_file import write_json
 def train(config: Config, *, resume: bool, console: Console) -> Path:
     """Train as the configuration says and return the run folder; with `resume`, go on from the folder's newest checkpoint."""
     _check(config)
+    check_backend(config)
     torch.set_num_threads(1)
     folder = RunFolder(config.folder)
-    with Progress(console) as progress, StopRequest(progress.say_stopping) as stop, folder.held():
+    with Progress(console) as progress, StopRequest(progress.say_stopping, config.run.grace_s) as stop, folder.held():
         folder.prepare(config, resume)
         state = _Training(config, folder, progress, stop).finish(resume)
         progress.stage("writing the results", total=1)
@@ -50,9 +55,11 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 
 
 def _check(config: Config) -> None:
-    """Refuse settings that together leave nothing to learn from, that another one would overrule, or that need a package."""
+    """Refuse settings that together leave nothing to learn from, that another one would overrule, or that this machine has nothing for."""
     check_loggers(config.run.loggers)
-    if config.rollout.roots + config.rollout.forks < 2:
+    check_lora(config.policy)
+    envs.spec(config.env.id).require()
+    if config.rollout.roots + config.rollout.forks < 2 and config.critic.kind == "none":
         raise ConfigError(
             "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"
         )
@@ -69,7 +76,7 @@ class _Training:
         self._folder = folder
         self._progress = progress
         self._stop = stop
-        self._checkpoints = CheckpointSeries(folder.checkpoints)
+        self._checkpoints = CheckpointSeries(folder.checkpoints, config.run.keep_checkpoints)
         self._state = RunState()
         # An environment that cannot be made is found here, before anything is computed.
         self._held_out = held_out_tasks(config)
@@ -78,7 +85,7 @@ class _Training:
 
     def finish(self, resume: bool) -> RunState:
         """Run to the last iteration."""
-        checkpoint = self._checkpoints.newest() if resume else None
+        checkpoint = self._checkpoints.newest(self._passed_over) if resume else None
         config, folder = self._config, self._folder
         if checkpoint is None:
             opened = RunRecords.begun(folder, config)
@@ -92,10 +99,10 @@ class _Training:
             finished = checkpoint is not None and self._state.iteration >= config.run.iterations
             if not finished or self._state.iteration not in folder.policies():
                 self._backend = stack.enter_context(self._started(checkpoint))
-                self._go_on(Trainer(config, self._backend, records.trace, self._state), metrics, checkpoint)
+                self._go_on(records, metrics, checkpoint)
         return self._state
 
-    def _go_on(self, trainer: Trainer, metrics: MetricStream, checkpoint: Checkpoint | None) -> None:
+    def _go_on(self, records: RunRecords, metrics: MetricStream, checkpoint: Checkpoint | None) -> None:
         if checkpoint is not None:
             self._backend.learner.restore(checkpoint.tensors, self._state.version)
             if self._state.iteration not in self._folder.policies():
@@ -108,23 +115,32 @@ class _Training:
             self._progress.update(1)
             self._stop.check()
         config = self._config
+        trainer = self._trainer(records)
         self._progress.stage("reinforcement learning", total=config.run.iterations, done=self._state.iteration)
         while self._state.iteration < config.run.iterations:
             self._advance(trainer, metrics)
 
+    def _trainer(self, records: RunRecords) -> Trainer:
+        parts = self._config, cast(Any, self._backend), records.trace, self._state
+        if self._config.run.mode == "sync":
+            return Trainer(*parts)
+        from trainer.async_trainer import AsyncTrainer  # imports ray
+
+        return AsyncTrainer(*parts)
+
     def _advance(self, trainer: Trainer, metrics: MetricStream) -> None:
         started = time.perf_counter()
         record = trainer.advance()
-        number, last = self._state.iteration, self._state.iteration == self._config.run.iterations
+        number, last, best = self._state.iteration, self._state.iteration == self._config.run.iterations, False
         record["seconds"] = time.perf_counter() - started
         shown = {name: record[name] for name in ("train_success", "merge_rate", "invalid_share")}
         self._progress.update(number, tokens=self._state.generated_tokens, branches=self._state.branches, **shown)
         if number % self._config.evaluation.every == 0 or last:
-            evaluation = self._evaluate()
+            evaluation, best = self._evaluate(), number in self._best()
             record |= {f"eval_{name}": measurement.success.rate for name, measurement in evaluation.modes.items()}
         metrics.append(record)
         stopping = self._stop.requested and not last
-        if number % self._config.run.checkpoint_every == 0 or last or stopping:
+        if number % self._config.run.checkpoint_every == 0 or last or best or stopping:
             self._save()
         if stopping:
             self._stop.check()
@@ -147,15 +163,24 @@ class _Training:
         with self._state.timing("checkpoint"):
             self._backend.save_policy(self._folder.policy(self._state.iteration))
             self._checkpoints.save(self._state.iteration, self._state.as_json(), self._backend.learner.tensors())
-            for number in self._folder.policies()[1:-2]:
+            kept = {0, *self._folder.policies()[-self._config.run.keep_checkpoints :], *self._best()}
+            for number in set(self._folder.policies()) - kept:
                 shutil.rmtree(self._folder.policy(number), ignore_errors=True)
+
+    def _best(self) -> list[int]:
+        """The iteration whose policy solved most held-out tasks with sampled actions, the earliest of equals."""
+        measured = [(-entry.modes["sampled"].success.rate, entry.iteration) for entry in self._state.evaluations]
+        return [min(measured)[1]] if measured and self._config.run.keep_best else []
+
+    def _passed_over(self, error: DamagedCheckpointError) -> None:
+        self._progress.message(f"{error}; going on from the one before")
 
     @contextmanager
     def _started(self, checkpoint: Checkpoint | None) -> Iterator[Backend]:
         """A backend on the policy that the run starts from: its own where it goes on, else the warm start's, made here if need be."""
         policy = self._folder.start_policy() if checkpoint is not None else self._taught()
         self._progress.stage("starting processes", total=1)
-        with local_backend(self._config, policy, self._folder.policy(0)) as backend:
+        with opened_backend(self._config, policy, self._folder.policy(0)) as backend:
             self._progress.update(1)
             yield backend
 
@@ -167,7 +192,9 @@ class _Training:
             if report is None:
                 warm_start.build(self._progress)
                 self._progress.stage("starting processes", total=1)
-                with local_backend(self._config, warm_start.initial, warm_start.initial) as backend:
+                # Nobody asks for values before the policy is taught.
+                plain = self._config.model_copy(update={"critic": CriticConfig()})
+                with local_backend(plain, warm_start.initial, warm_start.initial) as backend:
                     report = warm_start.teach(backend, self._progress, self._stop)
             self._state.warm_start = asdict(report)
         return warm_start.policy

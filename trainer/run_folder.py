@@ -16,7 +16,19 @@ from trainer.policy_seal import check_seal, is_sealed
 
 FORMAT = 1
 """Raised when a run folder of this version can no longer be read by an older one, or the other way round."""
-_FREE_ON_RESUME = {"run.out", "run.workers", "run.iterations", "run.checkpoint_every", "run.max_failed_share", "run.loggers"}
+_FREE_ON_RESUME = {
+    "run.out",
+    "run.workers",
+    "run.iterations",
+    "run.checkpoint_every",
+    "run.keep_checkpoints",
+    "run.keep_best",
+    "run.max_failed_share",
+    "run.backend",
+    "run.grace_s",
+    "run.straggler_wait_s",
+    "run.loggers",
+}
 """Settings that may differ when a run goes on: they do not change what an iteration computes."""
 
 
@@ -152,7 +164,7 @@ def _difference(recorded: Config, given: Config) -> str | None:
     """The first setting in which two configurations differ in a way that changes the run, as `name = recorded value`."""
     before, now = _flat(recorded.model_dump(mode="json")), _flat(given.model_dump(mode="json"))
     for name in sorted(before.keys() | now.keys()):
-        if name not in _FREE_ON_RESUME and before.get(name) != now.get(name):
+        if name not in _FREE_ON_RESUME and not name.startswith("ray.") and before.get(name) != now.get(name):
             return f"{name} = {before.get(name)!r} (now {now.get(name)!r})"
     return None
 

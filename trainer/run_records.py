@@ -33,10 +33,14 @@ class RunRecords:
     @classmethod
     @contextmanager
     def resumed(cls, folder: RunFolder, config: Config, iteration: int, progress: Progress) -> Iterator[Self]:
-        """The files as they were after `iteration`. All is read first; a damaged or incomplete file is an error and stays."""
+        """The files as they were after `iteration`. All is read first; a damaged or incomplete file is an error and stays.
+
+        In mode async later trees stay too: they cannot be sampled again, so they are learned from again as they are.
+        """
         _check(folder, iteration, config.rollout.tasks, progress)
         with Trace.open(folder.trace) as trace, MetricsLog(folder.metrics) as metrics:
-            trace.rewind(iteration + 1)
+            if config.run.mode == "sync":
+                trace.rewind(iteration + 1)
             metrics.rewind(iteration)
             yield cls(metrics, trace)
 

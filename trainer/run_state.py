@@ -32,6 +32,10 @@ class RunState:
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by phase."""
     evaluations: list[Evaluation] = field(default_factory=list)
+    drawn: int = 0
+    """In mode async, how many times tasks were drawn, `rollout.tasks` at a time."""
+    queue: list[list[int]] = field(default_factory=list)
+    """In mode async, the trees that are on their way: number and seed of the task of each, in the order in which they were drawn."""
     history: TaskHistory = field(default_factory=TaskHistory)
     """What became of the tasks of the pool."""
     predictor: dict[str, Any] | None = None

@@ -4,13 +4,14 @@ It sees the weights in the shared vector and adds gradients to its own row; what
 process that it runs in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import envs
-from agents.policy_folder import load_policy
 from agents.transformers_engine import TransformersEngine
+from envs.text_env import TextEnv
 from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
+from trainer.critic import make_critic, trained
 from trainer.imitation import Imitation
 from trainer.learn_report import LearnReport
 from trainer.mini_batch import Share
@@ -20,9 +21,12 @@ from trainer.rollout_settings import rollout_settings
 from trainer.shard_spec import ShardSpec
 from trainer.shared_parameters import SharedParameters
 from trainer.task_source import TaskMemory
+from trainer.token_columns import Floats
+from trainer.trained_model import load_trained
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
+from tree_rollout.steady_sampler import SteadySampler
 from tree_rollout.task import Task
 
 _ROWS = 32
@@ -31,19 +35,25 @@ _MEASURED_AT_ONCE = 256
 
 
 class Shard:
-    """The work of shard number `shard`; each public method is called by name through `ShardPool`."""
+    """The work of shard number `shard`; each public method is called by name through a `WorkerGroup`.
 
-    def __init__(self, spec: ShardSpec, shard: int) -> None:
+    `make_env` makes the environments that it samples in.
+    """
+
+    def __init__(self, spec: ShardSpec, shard: int, make_env: Callable[..., TextEnv] = envs.make) -> None:
         self._spec = spec
         self._shard = shard
+        self._make_env = make_env
         self._config = spec.config
-        self._model, self._tokenizer = load_policy(spec.policy_folder)
-        shared = SharedParameters(spec.parameters, SharedParameters.size(self._model), spec.shards)
-        shared.attach(self._model, shard)
+        self._model, self._tokenizer = load_trained(spec.config.policy, spec.policy_folder, spec.config.warmstart.seed)
+        critic = make_critic(spec.config.critic, self._model)
+        whole = trained(self._model, critic)
+        shared = SharedParameters(spec.parameters, SharedParameters.size(whole), len(spec.rows))
+        shared.attach(whole, spec.rows.index(shard) if shard in spec.rows else None)
         self._agent = configured_agent(spec.config.agent, self._tokenizer)
         self._engine: TransformersEngine | None = None
         self._imitation: Imitation | None = None
-        self._gradient = PolicyGradient(spec.config, self._model, spec.start_policy)
+        self._gradient = PolicyGradient(spec.config, self._model, spec.start_policy, critic)
 
     def ready(self) -> None:
         """Do nothing: an answer says that this shard has its model."""
@@ -67,9 +77,26 @@ class Shard:
         config = self._config
         return self._grow(tasks, rollout_settings(config), config.run.seed, iteration, version, memory)
 
+    def steady(self) -> SteadySampler:
+        """A sampler that grows trees without end, with the weights that it is given."""
+        engine = configured_engine(self._config, self._model, self._agent, rows=_ROWS)
+        return SteadySampler(engine, self._make_env, self._agent, rollout_settings(self._config), run_seed=self._config.run.seed)
+
     def learn(self, share: Share) -> LearnReport:
         """Add the gradient of the *summed* loss of a share to this shard's row."""
         return self._gradient.add(share)
+
+    def logprobs(self, share: Share) -> list[Floats]:
+        """Log-probabilities of a share's tokens under the present weights, one column per tree."""
+        return self._gradient.logprobs(share)
+
+    def values(self, share: Share) -> list[Floats]:
+        """The critic's values before a share's tokens, one column per tree."""
+        return self._gradient.values(share)
+
+    def reference_logprobs(self, share: Share) -> list[Floats]:
+        """The same under the policy that the run started from."""
+        return self._gradient.reference_logprobs(share)
 
     def measure(self, tasks: Sequence[Task], temperature: float, seed: int, version: int) -> list[Outcome]:
         """One rollout per task with the present weights, without forks; nothing is kept."""
@@ -95,7 +122,7 @@ class Shard:
         if self._engine is None:
             self._engine = configured_engine(self._config, self._model, self._agent, rows=_ROWS)
         self._engine.version = version
-        with Sampler(self._engine, envs.make, self._agent, settings) as sampler:
+        with Sampler(self._engine, self._make_env, self._agent, settings) as sampler:
             if memory is not None and memory.predictor is not None and sampler.allocation.predictor is not None:
                 sampler.allocation.predictor.load_json(memory.predictor)
             return sampler.sample(tasks, run_seed=seed, iteration=iteration, history=None if memory is None else memory.history)

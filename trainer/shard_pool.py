@@ -33,8 +33,10 @@ _IMPATIENCE_S = 0.5
 
 
 def workers(config: Config) -> int:
-    """How many processes a run of this configuration takes."""
-    return min(config.run.shards, os.cpu_count() or 1) if config.run.workers == "auto" else config.run.workers
+    """How many processes of this machine a run of this configuration takes; of one on Ray, its warm start."""
+    if config.run.workers == "auto" or config.run.backend != "local":
+        return min(config.run.shards, os.cpu_count() or 1)
+    return config.run.workers
 
 
 class ShardPool:
@@ -190,7 +192,7 @@ def _serve(pipe: Connection, spec: ShardSpec, shards: Sequence[int], log: str) -
                 raise built
             answer = (shard, "value", getattr(built[shard], method)(*arguments))
         except Exception as error:
-            answer = (shard, "error", _portable(error))
+            answer = (shard, "error", portable(error))
         try:
             pipe.send(answer)
         except OSError:
@@ -201,7 +203,7 @@ def _leave_it_to_the_coordinator(number: int, frame: Any) -> None:
     """Do nothing."""
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: Exception) -> Exception:
     """The error as it can be raised in another process, with this one's traceback as a note; one that cannot be pickled as its text."""
     note = "".join(traceback.format_exception(error))
     error.__traceback__ = None

@@ -1,4 +1,4 @@
-"""All processes of a run see one vector of weights in shared memory; each shard adds its gradient to a row of its own.
+"""All processes of a run see one vector of the trained weights in shared memory; each shard adds its gradient to a row of its own.
 
 So an optimizer step serves everybody at once, and gradients are summed in the order of shards, whichever process computed them.
 """
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from trainer.errors import RunFolderError
+from trainer.trained_model import trained_parameters
 
 
 class SharedParameters:
@@ -30,18 +31,24 @@ class SharedParameters:
 
     @staticmethod
     def size(model: nn.Module) -> int:
-        """How many numbers the model's parameters hold; tied parameters count once."""
-        return sum(parameter.numel() for parameter in model.parameters())
+        """How many numbers the model's trained parameters hold; tied parameters count once."""
+        return sum(parameter.numel() for parameter in trained_parameters(model))
+
+    def part(self, start: int, end: int) -> "SharedParameters":
+        """The same memory, but only these places of the vector."""
+        part = object.__new__(SharedParameters)
+        part.weights_P, part.gradients_SP = self.weights_P[start:end], self.gradients_SP[:, start:end]
+        return part
 
     def publish(self, model: nn.Module) -> None:
-        """Copy the model's weights into the vector."""
+        """Copy the model's trained weights into the vector."""
         with torch.no_grad():
-            torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()], out=self.weights_P)
+            torch.cat([parameter.detach().reshape(-1) for parameter in trained_parameters(model)], out=self.weights_P)
 
     def attach(self, model: nn.Module, shard: int | None = None) -> None:
-        """Make the model's parameters views of the vector, and, with a shard, their gradients views of the shard's row."""
+        """Make the model's trained parameters views of the vector, and, with a shard, their gradients views of the shard's row."""
         start = 0
-        for parameter in model.parameters():
+        for parameter in trained_parameters(model):
             end = start + parameter.numel()
             parameter.data = self.weights_P[start:end].view(parameter.shape)
             if shard is not None:

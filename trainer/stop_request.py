@@ -13,21 +13,26 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopRequest:
     """Use in a `with` block; in another thread than the main one it never becomes true.
 
-    `announce` is called once, when the first request arrives, so that it is seen to have been heard.
+    `announce` is called once, when the first request arrives, so that it is seen to have been heard. `grace_s` seconds later the run is
+    stopped as by a second request, for whoever asked may end it by force soon after; None gives it all the time that it takes.
     """
 
-    def __init__(self, announce: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, announce: Callable[[], None] = lambda: None, grace_s: float | None = None) -> None:
         self.requested = False
         self._announce = announce
+        self._grace_s = grace_s
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in STOP_SIGNALS:
                 self._before[number] = signal.signal(number, self._note)
+            self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._note)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._before:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -40,6 +45,8 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        if self._grace_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, self._grace_s)
         self._announce()
 
 

@@ -6,16 +6,21 @@ import torch
 from transformers import PreTrainedModel
 
 from trainer.prefix_tree import PrefixTreeBatch
-from trainer.tree_attention import ATTENTION_NAME
+from trainer.tree_attention import ATTENTION_NAME, Attention
 
 
 def token_logprobs(
-    model: PreTrainedModel, batch: PrefixTreeBatch, *, temperature: float = 1.0, entropy_grad: bool = False
+    model: PreTrainedModel,
+    batch: PrefixTreeBatch,
+    *,
+    temperature: float = 1.0,
+    entropy_grad: bool = False,
+    attention: Attention = "auto",
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities (nats) of the scored tokens and entropies (nats) of the distributions they come from, both of shape (S,).
 
     `temperature` is the one the tokens were sampled at: behaviour log-probabilities belong to that distribution.
-    Entropies carry a gradient only with `entropy_grad`. Call it inside `tree_attention(model)`.
+    Entropies carry a gradient only with `entropy_grad`; `attention` names the kernel. Call it inside `tree_attention(model)`.
     """
     config: Any = model.config
     if config._attn_implementation != ATTENTION_NAME:
@@ -29,11 +34,19 @@ def token_logprobs(
         use_cache=False,
         logits_to_keep=rows_P,
         tree_plan=batch.plan,
+        tree_kernel=attention,
     ).logits[0]
+    return score(logits_PV, row_S, batch.targets_S, temperature=temperature, entropy_grad=entropy_grad)
+
+
+def score(
+    logits_PV: torch.Tensor, row_S: torch.Tensor, targets_S: torch.Tensor, *, temperature: float = 1.0, entropy_grad: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of the targets under the rows of logits `row_S`, and the rows' entropies; both in nats, of shape (S,)."""
     logits_PV = logits_PV.to(torch.promote_types(logits_PV.dtype, torch.float32))
     logprobs_PV = (logits_PV if temperature == 1.0 else logits_PV / temperature).log_softmax(-1)
     with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
         entropies_P = -(logprobs_PV.exp() * logprobs_PV).sum(-1)
     # One flat index: gathering rows first would copy (S, V) where siblings share a row.
-    logprobs_S = logprobs_PV.flatten().index_select(0, row_S * logprobs_PV.shape[-1] + batch.targets_S)
+    logprobs_S = logprobs_PV.flatten().index_select(0, row_S * logprobs_PV.shape[-1] + targets_S)
     return logprobs_S, entropies_P.index_select(0, row_S)

@@ -34,6 +34,7 @@ from trainer.policy_seal import check_seal, folder_digest, is_sealed, save_seale
 from trainer.progress import Progress
 from trainer.shared_parameters import SharedParameters
 from trainer.stop_request import StopRequest
+from trainer.trained_model import named_policy, trained_parameters
 
 _FORMAT = 1
 _ENTITY = re.compile(r"\b[a-z]+ [0-9]+\b")
@@ -111,13 +112,13 @@ class WarmStart:
             return
         config = self._config
         if config.policy.path is not None:
-            model, tokenizer = load_policy(Path(config.policy.path))
+            model, tokenizer = load_policy(named_policy(config.policy.path))
         else:
             progress.stage("tokenizer", total=_TOKENIZER_EPISODES)
             texts = list(self._texts(progress))
             entities = sorted({match.group() for text in texts for match in _ENTITY.finditer(text)})
             tokenizer = train_tokenizer(texts, entities, config.policy.vocab_size)
-            sizes = config.policy.model_dump(exclude={"path", "vocab_size"})
+            sizes = config.policy.model_dump(exclude={"path", "lora", "vocab_size"})
             model = build_policy(tokenizer, **sizes, seed=config.warmstart.seed)
         save_sealed(model, tokenizer, self.initial)
 
@@ -184,23 +185,30 @@ def _key(config: Config) -> str:
     if config.agent != AgentConfig():
         rest["agent"] = config.agent.model_dump(mode="json")
     policy = config.policy.model_dump(mode="json")
-    if config.policy.path is not None and ((folder := Path(config.policy.path)) / "config.json").is_file():
+    if config.policy.lora.rank is None:
+        del policy["lora"]
+    if config.policy.path is not None and ((folder := named_policy(config.policy.path)) / "config.json").is_file():
         policy["path"] = folder_digest(folder)
     return config_hash(env, policy, config.warmstart, rest)[:16]
 
 
 class _Teacher:
-    """Muon for the matrices, AdamW for embeddings and norms, and the place in the schedule."""
+    """Muon for the matrices, AdamW for the rest or for all, and the place in the schedule."""
 
     def __init__(self, config: Config, model: PreTrainedModel, shared: SharedParameters) -> None:
         self._settings = config.warmstart
         self._shared = shared
         embedding = model.get_input_embeddings().weight
-        matrices = [p for p in model.parameters() if p.ndim == 2 and p is not embedding]
-        others = [p for p in model.parameters() if p.ndim != 2 or p is embedding]
-        self._muon = Muon(matrices, lr=self._settings.lr_muon)
-        self._adamw = torch.optim.AdamW(others, lr=self._settings.lr_adamw, betas=(0.9, 0.95), weight_decay=0.0)
-        self._parameters = list(model.parameters())
+        self._parameters = trained_parameters(model)
+        lr_muon, lr_adamw = self._settings.lr_muon, self._settings.lr_adamw
+        matrices = [p for p in self._parameters if lr_muon is not None and p.ndim == 2 and p is not embedding]
+        others = [p for p in self._parameters if lr_muon is None or p.ndim != 2 or p is embedding]
+        self._optimizers: dict[str, tuple[torch.optim.Optimizer, float]] = {}
+        """By name, with the highest learning rate."""
+        if lr_muon is not None and matrices:
+            self._optimizers["muon"] = Muon(matrices, lr=lr_muon), lr_muon
+        if others:
+            self._optimizers["adamw"] = torch.optim.AdamW(others, lr=lr_adamw, betas=(0.9, 0.95), weight_decay=0.0), lr_adamw
         self.step = 0
         self.tokens = 0
         self.loss = 0.0
@@ -215,7 +223,7 @@ class _Teacher:
         gradient_P.mul_(min(1.0, 1.0 / (float(gradient_P.norm()) + 1e-6)))
         self._shared.hand_out(gradient_P, self._parameters)
         rate = min(1.0, (self.step + 1) / _RISE_STEPS) * (1 - self.step / self._settings.steps)
-        for optimizer, peak in ((self._muon, self._settings.lr_muon), (self._adamw, self._settings.lr_adamw)):
+        for optimizer, peak in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = peak * rate
             optimizer.step()
@@ -230,7 +238,8 @@ class _Teacher:
         """Write where it stands."""
         state = {"step": self.step, "tokens": self.tokens, "loss": self.loss, "seconds": self.seconds}
         tensors = {"weights": self._shared.weights_P}
-        tensors |= optimizer_tensors(self._muon, "muon") | optimizer_tensors(self._adamw, "adamw")
+        for name, (optimizer, _) in self._optimizers.items():
+            tensors |= optimizer_tensors(optimizer, name)
         drafts.save(self.step, state, tensors)
 
     def restore(self, draft: Checkpoint) -> None:
@@ -238,8 +247,8 @@ class _Teacher:
         try:
             state: dict[str, Any] = draft.state
             self._shared.weights_P.copy_(draft.tensors["weights"])
-            restore_optimizer(self._muon, draft.tensors, "muon")
-            restore_optimizer(self._adamw, draft.tensors, "adamw")
+            for name, (optimizer, _) in self._optimizers.items():
+                restore_optimizer(optimizer, draft.tensors, name)
             self.step, self.tokens, self.loss, self.seconds = state["step"], state["tokens"], state["loss"], state["seconds"]
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"checkpoint {draft.folder} does not fit this model: {error}; remove it to start again") from error

@@ -9,7 +9,7 @@ import json
 import multiprocessing
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -110,16 +110,23 @@ class EnvHost:
         snapshot = ours.recv_bytes() if said["snapshot"] else None
         with self._lock:
             answer = self._open.pop(said["call"])
-        if "fault" in said:
-            answer.set_exception(_fault(str(said["fault"]), str(said["message"])))
-        else:
-            answer.set_result(Answer(said["value"], snapshot))
+        try:
+            answer.set_result(answer_of(said, snapshot))
+        except Exception as fault:
+            answer.set_exception(fault)
 
     def _lost(self) -> EnvProcessLostError:
         self._process.join(1)
         code = self._process.exitcode
         hint = "; it may have run out of memory" if code == -9 else ""
         return EnvProcessLostError(f"the process of this environment ended with exit code {code}{hint}")
+
+
+def answer_of(said: Mapping[str, Any], snapshot: bytes | None) -> Answer:
+    """What an `EnvServer` said to a call; raises the fault that it tells of."""
+    if "fault" in said:
+        raise _fault(str(said["fault"]), str(said["message"]))
+    return Answer(said["value"], snapshot)
 
 
 def _fault(kind: str, message: str) -> Exception:

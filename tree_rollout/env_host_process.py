@@ -10,12 +10,12 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from envs.deadline import tell_to_exit
 from envs.text_env import TextEnv
-from tree_rollout.deadline import tell_to_exit
 
 GRACE_S = 1.0
 """Seconds that an environment has to end what it is doing, and to close, once it is told to."""
@@ -26,6 +26,10 @@ _MOMENT_S = 0.05
 Request = tuple[int, str, tuple[Any, ...]]
 
 
+Say = Callable[[int, dict[str, Any], bytes | None], None]
+"""Takes the answer to a call, JSON values, and the snapshot that comes with it; called from any thread."""
+
+
 def serve(pipe: Connection, make_env: Callable[..., TextEnv]) -> None:
     """Answer requests until the pipe closes."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -33,26 +37,42 @@ def serve(pipe: Connection, make_env: Callable[..., TextEnv]) -> None:
         # that an environment starts would inherit that a signal is ignored.
         signal.signal(number, _leave_it_to_the_parent)
     sys.stdin = io.StringIO()
-    speaker = _Speaker(pipe)
-    served: dict[int, _Served] = {}
+    server = EnvServer(make_env, _Speaker(pipe).say)
     while True:
         try:
-            call, environment, method, arguments = pipe.recv()
+            request = pipe.recv()
         except (EOFError, OSError):
             return
-        if method == "make":
-            served[environment] = _Served(make_env, speaker)
-        if environment not in served:
-            speaker.say(call, {"fault": "EnvContractError", "message": "the environment is closed"})
-        elif method == "close":
-            # Closing may take as long as the grace; others are served meanwhile.
-            threading.Thread(target=served.pop(environment).close, args=(call,), daemon=True).start()
-        else:
-            served[environment].requests.put((call, method, arguments))
+        server.take(*request)
 
 
 def _leave_it_to_the_parent(number: int, frame: Any) -> None:
     """Do nothing."""
+
+
+class EnvServer:
+    """The environments of one process; requests are taken at once, and answered through `say` when their environment is done with them."""
+
+    def __init__(self, make_env: Callable[..., TextEnv], say: Say) -> None:
+        self._make_env = make_env
+        self._say = say
+        self._served: dict[Hashable, _Served] = {}
+
+    def take(self, call: int, environment: Hashable, method: str, arguments: tuple[Any, ...]) -> None:
+        """Take a request; `make` is the first one of each environment, and `close` the last."""
+        if method == "make":
+            self._served[environment] = _Served(self._make_env, self._say)
+        if environment not in self._served:
+            self._say(call, {"fault": "EnvContractError", "message": "the environment is closed"}, None)
+        elif method == "close":
+            # Closing may take as long as the grace; others are served meanwhile.
+            threading.Thread(target=self._served.pop(environment).close, args=(call,), daemon=True).start()
+        else:
+            self._served[environment].requests.put((call, method, arguments))
+
+    def environments(self) -> list[Hashable]:
+        """Those that are served."""
+        return list(self._served)
 
 
 class _Speaker:
@@ -62,7 +82,7 @@ class _Speaker:
         self._pipe = pipe
         self._lock = threading.Lock()
 
-    def say(self, call: int, said: dict[str, Any], snapshot: bytes | None = None) -> None:
+    def say(self, call: int, said: dict[str, Any], snapshot: bytes | None) -> None:
         text = json.dumps({"call": call, "snapshot": snapshot is not None, **said}).encode()
         with self._lock:
             self._pipe.send_bytes(text)
@@ -73,9 +93,9 @@ class _Speaker:
 class _Served:
     """One environment and the thread that it works in."""
 
-    def __init__(self, make_env: Callable[..., TextEnv], speaker: _Speaker) -> None:
+    def __init__(self, make_env: Callable[..., TextEnv], say: Say) -> None:
         self._make_env = make_env
-        self._speaker = speaker
+        self._say = say
         self._env: TextEnv | None = None
         self._idle = threading.Event()
         """Set once nothing is worked on any more, so that only closing is left."""
@@ -89,7 +109,7 @@ class _Served:
         if not self._idle.wait(_MOMENT_S):
             tell_to_exit(self._thread)
         self._thread.join(GRACE_S)
-        self._speaker.say(call, {"value": not self._thread.is_alive()})
+        self._say(call, {"value": not self._thread.is_alive()}, None)
 
     def _work(self) -> None:
         try:
@@ -103,11 +123,11 @@ class _Served:
     def _answer(self, call: int, method: str, arguments: tuple[Any, ...]) -> None:
         try:
             value, snapshot = getattr(self, f"_{method}")(*arguments)
-            self._speaker.say(call, {"value": value}, snapshot)
+            self._say(call, {"value": value}, snapshot)
         except SystemExit as fault:
-            self._speaker.say(call, {"fault": "SystemExit", "message": f"sys.exit({fault.code!r})"})
+            self._say(call, {"fault": "SystemExit", "message": f"sys.exit({fault.code!r})"}, None)
         except BaseException as fault:
-            self._speaker.say(call, {"fault": type(fault).__name__, "message": str(fault)})
+            self._say(call, {"fault": type(fault).__name__, "message": str(fault)}, None)
 
     @property
     def _made(self) -> TextEnv:

@@ -4,8 +4,8 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+from envs.deadline import DeadlineExceededError, call_within
 from envs.text_env import TextEnv
-from tree_rollout.deadline import DeadlineExceededError, call_within
 from tree_rollout.remote_env import RemoteEnv
 from tree_rollout.task import Task
 

@@ -1,5 +1,6 @@
 """A call that is worth a thread gets one; a cheaper one is done at once, since handing it over would cost more than doing it."""
 
+import contextlib
 import queue
 import threading
 import time
@@ -55,12 +56,13 @@ class EnvWorkers:
             threading.Thread(target=self._serve, daemon=True, name=f"environments-{self._started}").start()
         self._inbox.put(call)
 
-    def finished(self, *, wait: bool) -> list[EnvCall]:
-        """The calls that ended since the last time; with `wait` at least one, where any is open."""
+    def finished(self, *, wait: bool, within_s: float | None = None) -> list[EnvCall]:
+        """The calls that ended since the last time; with `wait` at least one, where any is open and ends `within_s` (None: at any time)."""
         done, self._done = self._done, []
         waiting = len(done)
         if wait and not done and self.open:
-            done.append(self._outbox.get())
+            with contextlib.suppress(queue.Empty):
+                done.append(self._outbox.get(timeout=within_s))
         while not self._outbox.empty():
             done.append(self._outbox.get())
         for call in done[waiting:]:

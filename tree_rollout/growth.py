@@ -282,14 +282,20 @@ class TreeGrowth:
             finally:
                 rollout.worked_s += time.perf_counter() - started
 
+        def taken(answer: Any) -> None:
+            if not rollout.dropped:
+                answered(answer)
+
         def refused(fault: Exception) -> None:
+            if rollout.dropped:
+                return
             # An environment that cannot be made, or that says what the user can mend, would fail every task alike.
             made = rollout.env is not None or isinstance(fault, EnvProcessLostError)
             if not made or (kind != "step" and isinstance(fault, EnvsError)):
                 raise fault
             failed(fault)
 
-        self.calls.append(EnvCall(self.task.env_id, kind, whole, answered, refused))
+        self.calls.append(EnvCall(self.task.env_id, kind, whole, taken, refused))
 
     # ------------------------------------------------------------------ one turn
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,9 +29,9 @@ class LiveTrees:
         self.ground = ground
         self._allocation = allocation
         self._history = history
-        self._rng = self._generator(*(task.seed for task in tasks[:1]))
+        self._rng = self._generator(ground.iteration, *(task.seed for task in tasks[:1]))
         self._budget = Budget(ground.settings.roots, ground.settings.forks)
-        roots = allocation.first([self._state(task) for task in tasks], self._budget, self._rng)
+        roots = allocation.first([self._state(task) for task in tasks], self._budget, self._rng) if tasks else []
         first = max((tree.place for tree in paused), default=-1) + 1
         growths = (TreeGrowth(task, ground, count, first + place) for place, (task, count) in enumerate(zip(tasks, roots, strict=True)))
         self._new = deque(growth for growth in growths if growth.first_roots)
@@ -38,6 +39,19 @@ class LiveTrees:
         self._trees: list[TreeGrowth] = list(paused)
         self.closing = False
         """Set when no further tree is to begin."""
+
+    def add(self, task: Task, place: int, iteration: int, history: TaskHistory | None) -> None:
+        """Let another tree begin, for an allocation rule that looks at each tree alone; `place` is no other tree's."""
+        record = None if history is None else history.record(task)
+        roots = self._allocation.first([TaskState(task, record, None)], self._budget, self._generator(iteration, task.seed))[0]
+        self._new.append(TreeGrowth(task, replace(self.ground, iteration=iteration), roots, place))
+
+    def remove(self, place: int) -> list[TreeGrowth]:
+        """Take a tree out that is not complete; nothing where there is none."""
+        found = [tree for tree in self.unfinished() if tree.place == place]
+        self._trees = [tree for tree in self._trees if tree.place != place]
+        self._new = deque(tree for tree in self._new if tree.place != place)
+        return found
 
     # ------------------------------------------------------------------ what a schedule asks
 
@@ -68,7 +82,7 @@ class LiveTrees:
         if not self._allocation.across:
             for tree in asking:
                 left = self._budget.rollouts - tree.first_roots
-                tree.share(None if self._spent else self._shares([tree], left, self._generator(tree.task.seed))[0])
+                tree.share(None if self._spent else self._shares([tree], left, self._generator(tree.ground.iteration, tree.task.seed))[0])
         elif asking and not self._new and all(tree.phase in (Phase.ASKING, Phase.DONE) for tree in self._trees):
             self._share_across(asking)
         self.start()
@@ -127,7 +141,7 @@ class LiveTrees:
     def _shares(self, asking: Sequence[TreeGrowth], left: int, rng: np.random.Generator) -> list[Share]:
         return self._allocation.further([self._state(tree.task, tree) for tree in asking], self._budget, left, rng)
 
-    def _generator(self, *seeds: int) -> np.random.Generator:
+    def _generator(self, iteration: int, *seeds: int) -> np.random.Generator:
         """What the allocation rule draws from, for one task or for all of a call, which the first one stands for."""
-        numbers = (self.ground.run_seed, self.ground.iteration, *seeds)
+        numbers = (self.ground.run_seed, iteration, *seeds)
         return np.random.default_rng(np.random.SeedSequence(numbers, spawn_key=(ALLOCATION_STREAM,)))

@@ -3,22 +3,35 @@
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from envs.errors import AbilityError
 from envs.text_env import TextEnv
-from tree_rollout.env_host import EnvHost, EnvProcessLostError
+from tree_rollout.env_host import Answer, EnvHost, EnvProcessLostError
 from tree_rollout.env_host_process import GRACE_S
 
 _NUMBERS = itertools.count()
 
 
+class Host(Protocol):
+    """A process that serves environments, near or far; `EnvHost` says what each method does."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    def call(self, environment: int, method: str, *arguments: Any, within_s: float | None = None) -> Answer: ...
+
+    def left(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
 class RemoteEnv(TextEnv):
     """One environment of a host."""
 
-    def __init__(self, host: EnvHost, env_id: str, kwargs: dict[str, Any]) -> None:
+    def __init__(self, host: Host, env_id: str, kwargs: dict[str, Any]) -> None:
         super().__init__()
         self._host = host
         self._number = next(_NUMBERS)

@@ -75,11 +75,14 @@ class Continuous:
         self._asked: dict[int, tuple[TreeGrowth, Rollout, SampleRequest]] = {}
         """What is asked of the engine, by handle."""
 
-    def advance(self) -> None:
-        """Take what environments answered, hand over what is wanted, and go on by one token."""
+    def advance(self, within_s: float | None = None) -> None:
+        """Take what environments answered, hand over what is wanted, and go on by one token.
+
+        Where only environments have something to do, their answer is waited for, for at most `within_s`.
+        """
         engine, report = self._trees.ground.engine, self._trees.ground.report
         self._trees.start()
-        self._environments(wait=not engine.pending and not self._trees.turns())
+        self._environments(wait=not engine.pending and not self._trees.turns(), within_s=within_s)
         asked = [(tree, rollout, tree.request(rollout)) for tree, rollout in self._trees.turns()]
         for tree, rollout, request in asked:
             self._asked[request.handle] = tree, rollout, request
@@ -108,12 +111,16 @@ class Continuous:
             raise EngineAnswerError(f"the engine answered for sequence {handle}, which was not asked for")
         return self._asked.pop(handle)
 
-    def pause(self) -> None:
-        """Give up the samples that are on their way, and wait for the environments."""
+    def recall(self) -> None:
+        """Give up the samples that are on their way; `advance` asks for them again."""
         for handle, (_, rollout, _) in self._asked.items():
             self._trees.ground.engine.cancel(handle)
             rollout.asked = False
         self._asked = {}
+
+    def pause(self) -> None:
+        """Give up the samples that are on their way, and wait for the environments."""
+        self.recall()
         self._hand_over()
         while self._workers.open:
             self._environments(wait=True)
@@ -126,13 +133,13 @@ class Continuous:
                 for call in calls:
                     self._workers.start(call)
 
-    def _environments(self, *, wait: bool) -> None:
-        """Begin and take back calls until no answer is left to be had at once; with `wait` at least one, where any is open."""
+    def _environments(self, *, wait: bool, within_s: float | None = None) -> None:
+        """Begin and take back calls until no answer is left to be had at once; with `wait` at least one, where any comes in time."""
         report = self._trees.ground.report
         while True:
             self._hand_over()
             with report.timing("env_wait_s"):
-                done = self._workers.finished(wait=wait)
+                done = self._workers.finished(wait=wait, within_s=within_s)
             if not done:
                 return
             wait = False

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
+from envs.forking.waypoint import Waypoint
 from tree_rollout.errors import DigestError
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -50,6 +51,8 @@ class _Digester:
 
     def _content(self, value: Any) -> bytes:
         kind = type(value)
+        if kind is Waypoint:
+            raise DigestError("a snapshot of an environment that cannot copy itself says how a state was reached, not what it is")
         if kind in (list, tuple):
             return _hash(kind.__name__, *map(self.of, value))
         if kind in (set, frozenset):

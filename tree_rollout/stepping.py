@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from envs.deadline import DeadlineExceededError, call_within
 from envs.text_env import TextEnv
-from tree_rollout.deadline import DeadlineExceededError, call_within
 from tree_rollout.stop_reason import StopReason
 
 

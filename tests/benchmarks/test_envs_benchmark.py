@@ -36,7 +36,7 @@ class Corridor(envs.TextEnv):
 @pytest.fixture
 def corridor() -> Iterator[envs.EnvSpec]:
     id = "tests/Corridor-v0"
-    yield envs.register_env(id, Corridor, admissible=True, signature=False)
+    yield envs.register_env(id, Corridor, abilities=envs.Abilities(admissible=True, signature=False))
     del registry._SPECS[id], gym.registry[id]
 
 

@@ -1,5 +1,6 @@
 """The registry builds what an entry declares, the same through Gymnasium, and names what was wrong with an id or an argument."""
 
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,18 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import envs
-from envs import AbilityError, EnvironmentArgumentError, EnvironmentImportError, ForkKind, TextEnv, UnknownEnvironmentError, register_env
+from envs import (
+    Abilities,
+    AbilityError,
+    EnvironmentArgumentError,
+    EnvironmentImportError,
+    ForkKind,
+    MissingNeedError,
+    ProgramNeed,
+    TextEnv,
+    UnknownEnvironmentError,
+    register_env,
+)
 from envs.household.env import HouseholdEnv
 
 ROOT = Path(__file__).parents[2]
@@ -59,10 +71,10 @@ def test_declared_abilities_are_there_and_others_are_not(id):
     spec, env = envs.spec(id), envs.make(id)
     env.reset(seed=0)
     declared = {
-        "snapshot": spec.fork is ForkKind.EXACT,
-        "state_signature": spec.signature,
-        "admissible_actions": spec.admissible,
-        "expert_action": spec.expert,
+        "snapshot": spec.abilities.fork is not ForkKind.NONE,
+        "state_signature": spec.abilities.signature,
+        "admissible_actions": spec.abilities.admissible,
+        "expert_action": spec.abilities.expert,
     }
     for method, present in declared.items():
         if present:
@@ -70,7 +82,7 @@ def test_declared_abilities_are_there_and_others_are_not(id):
         else:
             with pytest.raises(AbilityError):
                 getattr(env, method)()
-    assert spec.abilities[0] == f"fork:{spec.fork}"
+    assert spec.abilities.words[0] == f"fork:{spec.abilities.fork}"
 
 
 @REGISTERED
@@ -122,6 +134,25 @@ def test_vectors_of_environments(kind):
         vector.close()
 
 
+# Those that name where they are, so that another process finds them; test modules register others.
+@pytest.mark.parametrize("id", [spec.id for spec in envs.specs() if isinstance(spec.entry_point, str)])
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+def test_every_environment_works_in_a_vector(id, kind):
+    options = {"shared_memory": False, "context": "spawn"} if kind is AsyncVectorEnv else {}
+    single = envs.make(id)
+    vector = kind([functools.partial(gym.make, f"envs:{id}")] * 2, autoreset_mode=AutoresetMode.DISABLED, **options)
+    try:
+        first = [single.reset(seed=seed)[0] for seed in (4, 5)]
+        assert list(vector.reset(seed=[4, 5])[0]) == first
+        answers = [(single.reset(seed=seed), single.step("look"))[1][0] for seed in (4, 5)]
+        assert list(vector.step(("look", "look"))[0]) == answers
+        observations, _ = vector.reset(seed=[6, None], options={"reset_mask": np.array([True, False])})
+        assert observations[0] == single.reset(seed=6)[0] and observations[1] == answers[1]
+    finally:
+        vector.close()
+        single.close()
+
+
 def test_gymnasiums_own_vector_maker():
     vector = gym.make_vec("envs:branchwise/Household-v0", num_envs=2, split="train")
     assert vector.reset(seed=4)[0][1] == envs.make(HOUSEHOLD).reset(seed=5)[0]
@@ -132,13 +163,15 @@ def test_gymnasiums_own_vector_maker():
 
 
 def test_an_entry_is_what_was_declared():
-    spec = register_env("tests/Room-v3", Room, description="A room", fork="replay", expert=True, splits=("a", "b"), max_turns=4)
+    can, need = Abilities(fork="replay", expert=True), ProgramNeed("sh", "install sh")
+    spec = register_env("tests/Room-v3", Room, description="A room", abilities=can, needs=(need,), splits=("a", "b"), max_turns=4)
     assert envs.spec("tests/Room-v3") is spec and spec in envs.specs()
-    assert (spec.fork, spec.expert, spec.admissible, spec.splits, spec.max_turns) == (ForkKind.REPLAY, True, False, ("a", "b"), 4)
-    assert spec.abilities == ("fork:replay", "deterministic", "signature", "expert")
+    assert (spec.abilities, spec.needs, spec.splits, spec.max_turns) == (can, (need,), ("a", "b"), 4)
+    assert can.fork is ForkKind.REPLAY and can.words == ("fork:replay", "deterministic", "signature", "expert")
     assert not gym.spec("tests/Room-v3").nondeterministic
-    register_env("tests/Dice-v0", Room, deterministic=False)
-    assert gym.spec("tests/Dice-v0").nondeterministic and "deterministic" not in envs.spec("tests/Dice-v0").abilities
+    dice = register_env("tests/Dice-v0", Room, abilities=Abilities(deterministic=False))
+    assert gym.spec("tests/Dice-v0").nondeterministic and "deterministic" not in dice.abilities.words
+    assert register_env("tests/Plain-v0", Room).abilities == Abilities()
     assert [spec.id for spec in envs.specs()] == sorted(spec.id for spec in envs.specs())
 
 
@@ -188,15 +221,15 @@ def test_an_id_of_another_form_is_an_error_and_registers_nothing(id):
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"admissable": True}, "no argument 'admissable'; did you mean admissible"),
-        ({"fork": "exakt"}, "fork kind 'exakt' of tests/Room-v0 is unknown; did you mean exact"),
-        ({"fork": None}, "fork kind None of tests/Room-v0 is unknown"),
+        ({"abilities": {"fork": "exact"}}, r"abilities of tests/Room-v0 is .*; it must be Abilities\(...\), for example"),
+        ({"abilities": 0}, "abilities of tests/Room-v0 is 0"),
+        ({"needs": ["java"]}, "needs of tests/Room-v0 is .*; it must be a tuple of needs"),
+        ({"needs": ("java",)}, "needs of tests/Room-v0 is"),
         ({"splits": "train"}, "splits of tests/Room-v0 is 'train'; it must be a tuple"),
         ({"splits": ()}, "splits of tests/Room-v0 is"),
         ({"splits": (1,)}, "splits of tests/Room-v0 is"),
         ({"max_turns": 0}, "max_turns of tests/Room-v0 is 0; it must be a whole number of at least 1"),
         ({"max_turns": True}, "max_turns of tests/Room-v0 is True"),
-        ({"expert": "yes"}, "expert of tests/Room-v0 is 'yes'; it must be True or False"),
         ({"kwargs": ["a"]}, "kwargs of tests/Room-v0 is"),
         ({"description": 3}, "description of tests/Room-v0 is 3; it must be text"),
         ({"entry_point": "envs.household"}, "entry_point of tests/Room-v0 is 'envs.household'; it must be a callable, or text of the form"),
@@ -273,3 +306,20 @@ def test_an_entry_point_that_cannot_be_imported_says_which(where):
     register_env("tests/Lost-v0", where)
     with pytest.raises(EnvironmentImportError, match=f"tests/Lost-v0 cannot be imported from {where} .*; install what is missing"):
         envs.make("tests/Lost-v0")
+
+
+def test_needs_are_checked_before_anything_is_imported():
+    need = ProgramNeed("no-such-program", "sudo apt-get install it")
+    register_env("tests/Needy-v0", "no_such_package.env:Env", needs=(need,))
+    with pytest.raises(MissingNeedError, match="tests/Needy-v0 needs the program no-such-program, which is missing: type sudo apt-get"):
+        envs.make("tests/Needy-v0")
+    with pytest.raises(MissingNeedError):
+        envs.spec("tests/Needy-v0").require()
+
+
+def test_a_short_name_is_the_newest_version_of_an_environment():
+    for version in (2, 10, 9):
+        register_env(f"tests/Room-v{version}", Room)
+    assert envs.full_id("room") == envs.full_id("Room") == "tests/Room-v10"
+    assert envs.full_id("tests/Room-v9") == "tests/Room-v9" and envs.full_id("household") == HOUSEHOLD
+    assert envs.full_id("rome") == "rome"

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from ray_world import cluster as cluster
 from words_world import draw_nothing, run
 
 from trainer.run_folder import RunFolder

@@ -35,7 +35,8 @@ class Mishap(NamedTuple):
     """As `module:name` or `module:Class.name`."""
     call: int
     what: str
-    """`kill`, `interrupt`, `interrupt twice`, `kill a worker`, or `full disk`: no file may grow beyond some bytes from then on."""
+    """`kill`, `interrupt`, `interrupt twice`, `terminate`, `kill a worker`, `kill the learner` or `kill an engine worker` of a run on Ray,
+    or `full disk`: no file may grow beyond some bytes from then on."""
 
 
 class Started:
@@ -46,8 +47,8 @@ class Started:
         context.set_forkserver_preload(["trainer.run"])
         self._out, out = context.Pipe(duplex=False)
         self._err, err = context.Pipe(duplex=False)
-        cache = os.environ["BRANCHWISE_CACHE"]
-        self.process = context.Process(target=_serve, args=(list(arguments), cache, mishap, out, err))
+        passed = {name: os.environ[name] for name in ("BRANCHWISE_CACHE", "RAY_AUTH_MODE") if name in os.environ}
+        self.process = context.Process(target=_serve, args=(list(arguments), passed, mishap, out, err))
         self.process.start()
         out.close()
         err.close()
@@ -60,9 +61,9 @@ class Started:
             assert chunk, f"the process ended without saying {words!r}: {said!r}"
             said += chunk
 
-    def wait(self) -> Ended:
+    def wait(self, patience_s: float = 120) -> Ended:
         """Its end; a process that hangs is killed, and the test fails."""
-        self.process.join(120)
+        self.process.join(patience_s)
         hangs = self.process.is_alive()
         if hangs:
             self.process.kill()
@@ -72,9 +73,9 @@ class Started:
         return Ended(self.process.exitcode, err, out)
 
 
-def command(arguments: Sequence[str], mishap: Mishap | None = None) -> Ended:
+def command(arguments: Sequence[str], mishap: Mishap | None = None, patience_s: float = 120) -> Ended:
     """Run a command line to its end."""
-    return Started(arguments, mishap).wait()
+    return Started(arguments, mishap).wait(patience_s)
 
 
 def _rest(pipe: Connection) -> str:
@@ -85,7 +86,7 @@ def _rest(pipe: Connection) -> str:
     return b"".join(parts).decode()
 
 
-def _serve(arguments: list[str], cache: str, mishap: Mishap | None, out: Connection, err: Connection) -> None:
+def _serve(arguments: list[str], environment: dict[str, str], mishap: Mishap | None, out: Connection, err: Connection) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
@@ -93,7 +94,7 @@ def _serve(arguments: list[str], cache: str, mishap: Mishap | None, out: Connect
     os.dup2(err.fileno(), 2)
     sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-    os.environ["BRANCHWISE_CACHE"] = cache
+    os.environ.update(environment)
     trainer.shard_pool._serve = serve_words
     # The server that this process comes from serves its own processes too: it has imported all that takes time.
     forkserver._forkserver.ensure_running = forkserver.ensure_running = lambda: None
@@ -133,6 +134,12 @@ def _happen(what: str, *arguments: Any) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.RLIM_INFINITY))
     elif what == "kill a worker":
         os.kill(arguments[0]._backend.rollout._workers[1].process.pid, signal.SIGKILL)
+    elif what == "kill the learner":
+        os.kill(arguments[0]._backend.learning.slots[0].facts.pid, signal.SIGKILL)
+    elif what == "kill an engine worker":
+        os.kill(arguments[0]._backend.crew.engines[0].facts.pid, signal.SIGKILL)
+    elif what == "terminate":
+        os.kill(os.getpid(), signal.SIGTERM)
     else:
         for _ in range(2 if what.endswith("twice") else 1):
             os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGINT)

@@ -84,7 +84,12 @@ def test_a_series_keeps_the_last_ones(tmp_path: Path) -> None:
     assert newest is not None
     assert newest.state == {"number": 10}
     (series.path(10) / "state.json").write_text("")
-    with pytest.raises(CheckpointError, match="remove it to go on from the one before"):
+    told: list[str] = []
+    whole = series.newest(lambda error: told.append(str(error)))
+    assert whole is not None and whole.state == {"number": 9}
+    assert len(told) == 1 and "000010 is damaged" in told[0]
+    (series.path(9) / "state.json").write_text("")
+    with pytest.raises(CheckpointError, match="000010 is damaged"):
         series.newest()
 
 

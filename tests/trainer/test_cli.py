@@ -21,7 +21,7 @@ from tree_rollout.trace import Trace
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.turn import Origin, Turn
 
-VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs")
+VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
 
 
 def command(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -9,8 +9,8 @@ from words_world import config_of
 import credit
 import envs
 from trainer.config import Config, EnvConfig, OptimizerConfig, RunConfig, config_hash
-from trainer.errors import ConfigError, UnknownBenchmarkError, UnknownSettingError, UsageError
-from trainer.load_config import benchmarks, load_config, restore_config
+from trainer.errors import ConfigError, UnknownBenchmarkError, UnknownModelError, UnknownSettingError, UsageError
+from trainer.load_config import benchmarks, load_config, models, restore_config
 from trainer.overrides import lay_over, nest, split_arguments
 from trainer.settings import settings
 from trainer.tree_credit import RECORDED
@@ -28,6 +28,16 @@ def test_every_packaged_configuration_is_valid() -> None:
     assert "household" in benchmarks()
     for name in benchmarks():
         assert load_config(name).benchmark == name
+
+
+def test_every_packaged_model_goes_with_every_benchmark() -> None:
+    assert "smollm2" in models()
+    for benchmark in benchmarks():
+        for model in models():
+            config = load_config(benchmark, None, {"policy.lora.rank": "3"}, model=model)
+            assert config.policy.path is not None and config.policy.lora.rank == 3, "the command line has the last word"
+    with pytest.raises(UnknownModelError, match="no model is packaged as 'smolm2'; did you mean smollm2"):
+        load_config("household", model="smolm2")
 
 
 def test_every_setting_has_a_description_and_a_default_that_it_allows() -> None:
@@ -113,7 +123,7 @@ def test_bad_value_names_setting_given_and_allowed(name: str, text: str, words: 
     [
         ("rollout.taks", "did you mean rollout.tasks"),
         ("rolout.tasks", "did you mean rollout.tasks"),
-        ("run.lr", "did you mean optimizer.lr?"),
+        ("run.lr", "did you mean critic.lr or optimizer.lr?"),
         ("lr.value", "the sections are env, policy,"),
         ("reward.zzz", "the section reward has invalid_penalty"),
         ("run.seed.x", "did you mean run.seed"),
@@ -177,7 +187,7 @@ def test_unknown_names_are_the_owners_errors() -> None:
 
 @pytest.mark.parametrize(
     ("method", "field"),
-    [("gae", "next_value and value"), ("agent_opsd", "teacher_logprob_gap"), ("self_credit", "cited"), ("igpo", "information_gain")],
+    [("agent_opsd", "teacher_logprob_gap"), ("self_credit", "cited"), ("igpo", "information_gain")],
 )
 def test_a_method_that_needs_what_training_does_not_record_is_refused(method: str, field: str) -> None:
     with pytest.raises(ConfigError, match=f"credit.method {method} needs {field} of every turn, which training does not record"):

@@ -15,7 +15,7 @@ from trainer.config import Config
 from trainer.errors import TooManyFailuresError
 from trainer.iteration import Trainer
 from trainer.learn_report import LearnReport
-from trainer.loss import LossStats
+from trainer.loss_stats import LossStats
 from trainer.mini_batch import Share
 from trainer.run_state import RunState
 from trainer.task_source import TaskMemory, TaskSource
@@ -50,7 +50,8 @@ class ScriptedPool:
 
     def learn(self, share: Share) -> LearnReport:
         self.learned.append(share)
-        return LearnReport(LossStats(coefficient=float(len(share.trees))), 2 * len(share.trees), 4 * len(share.trees))
+        count = len(share.trees)
+        return LearnReport(LossStats(coefficient=float(count)), 2 * count, 4 * count, count)
 
 
 class ScriptedLearner:
@@ -60,14 +61,14 @@ class ScriptedLearner:
         self.version = 0
         self.scales: list[float] = []
 
-    def step(self, iteration: int, scale: float) -> float:
+    def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         self.scales.append(scale)
         self.version += 1
         return 1.0
 
 
 def backend_of(pool: ScriptedPool, learner: ScriptedLearner) -> Backend:
-    return cast(Backend, SimpleNamespace(rollout=pool, learning=pool, learner=learner))
+    return cast(Backend, SimpleNamespace(rollout=pool, learning=pool, learner=learner, restarts=0))
 
 
 def iteration_tasks(config: Config, number: int) -> list[Task]:
@@ -124,6 +125,7 @@ def test_metrics_and_counts(tmp_path: Path) -> None:
     assert state.stop_reasons == {"terminated": 12}
     assert (state.unique_tokens, state.flattened_tokens) == (8, 16)
     assert (record["trained_tokens"], record["sharing"], record["unanimous_trees"]) == (8, 2.0, 0)
+    assert (record["recomputed_tokens"], record["recomputed_share"]) == (4, 0.5)
     assert set(state.seconds) == {"rollout", "credit", "trace", "training"}
 
 

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,10 @@ def test_the_rate_rises_then_falls() -> None:
     assert [learning_rate(plain, iteration) for iteration in (1, 2, 4, 100)] == pytest.approx([0.025, 0.05, 0.1, 0.1])
     falling = OptimizerConfig(lr=0.1, warmup_iterations=0, decay_iterations=10, final_lr_share=0.2)
     assert [learning_rate(falling, iteration) for iteration in (1, 6, 11, 50)] == pytest.approx([0.1, 0.06, 0.02, 0.02])
+    round_ = falling.model_copy(update={"decay": "cosine"})
+    assert [learning_rate(round_, iteration) for iteration in (1, 6, 11, 50)] == pytest.approx([0.1, 0.06, 0.02, 0.02])
+    assert learning_rate(round_, 3) == pytest.approx(0.02 + 0.08 * (1 + math.cos(math.pi / 5)) / 2)
+    assert learning_rate(round_, 3) > learning_rate(falling, 3)
 
 
 def test_a_step_is_adamw_on_the_sum_of_the_rows(tmp_path: Path) -> None:
@@ -60,6 +65,18 @@ def test_the_norm_is_clipped(tmp_path: Path) -> None:
         assert norm > 0.5
         results.append(shared.weights_P.clone())
     torch.testing.assert_close(*results)
+
+
+def test_a_step_can_be_made_smaller_by_a_rate(tmp_path: Path) -> None:
+    """AdamW moves by the learning rate, whatever the size of the gradient."""
+    moves = []
+    for rate in (1.0, 0.5):
+        ours, shared = learner(tmp_path / str(rate))
+        before = shared.weights_P.clone()
+        put(shared, 0)
+        ours.step(1, 1.0, rate)
+        moves.append(shared.weights_P - before)
+    torch.testing.assert_close(moves[1], 0.5 * moves[0], rtol=1e-3, atol=1e-7)
 
 
 def test_a_restored_learner_goes_on(tmp_path: Path) -> None:

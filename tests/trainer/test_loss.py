@@ -8,15 +8,16 @@ import torch
 from token_trees import difference, gradient, random_advantages, random_tree, tiny_model, turn
 
 from trainer.errors import ConfigError
+from trainer.kl_estimate import kl_estimate
 from trainer.loss import (
-    LossStats,
+    LossRule,
     batch_coefficients,
     imitation_loss,
-    kl_estimate,
     loss_denominator,
     policy_loss,
     token_coefficients,
 )
+from trainer.loss_stats import LossStats
 from trainer.prefix_tree import micro_batches, pack
 from trainer.token_logprobs import token_logprobs
 from trainer.tree_attention import tree_attention
@@ -49,7 +50,9 @@ def plain_term(logprob, behaviour, advantage, clip_low, clip_high, dual_clip):
 @pytest.mark.parametrize("clip", [(0.2, 0.28), (0.1, 0.5)])
 def test_the_loss_is_the_plain_sum_over_tokens(clip, dual_clip):
     logprobs, behaviour, advantages, coefficients, _, _ = random_tokens()
-    loss, stats = policy_loss(logprobs, behaviour, advantages, coefficients, 7.0, clip_low=clip[0], clip_high=clip[1], dual_clip=dual_clip)
+    loss, stats = policy_loss(
+        logprobs, behaviour, advantages, coefficients, 7.0, LossRule(clip_low=clip[0], clip_high=clip[1], dual_clip=dual_clip)
+    )
     terms = [
         weight * plain_term(*values, *clip, dual_clip)
         for weight, *values in zip(coefficients.tolist(), logprobs.tolist(), behaviour.tolist(), advantages.tolist(), strict=True)
@@ -64,14 +67,14 @@ def test_hand_checked_terms():
 
     def terms(advantage, **options):
         singles = zip(ratios.log().split(1), zeros.split(1), (advantage * ones).split(1), ones.split(1), strict=True)
-        return [policy_loss(*single, 1.0, **options)[0].item() for single in singles]
+        return [policy_loss(*single, 1.0, LossRule(**options))[0].item() for single in singles]
 
     assert terms(1.0) == pytest.approx([-0.2, -0.8, -1.28, -1.28, -1.28])
     assert terms(-1.0) == pytest.approx([0.8, 0.8, 1.5, 3.0, 6.0])
     assert terms(-1.0, dual_clip=3.0) == pytest.approx([0.8, 0.8, 1.5, 3.0, 3.0])
 
 
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "low_variance"])
 @pytest.mark.parametrize("dual_clip", [None, 1.5])
 def test_gradients_match_finite_differences(estimator, dual_clip):
     logprobs, behaviour, advantages, coefficients, reference, entropies = random_tokens(1, 12)
@@ -83,12 +86,9 @@ def test_gradients_match_finite_differences(estimator, dual_clip):
             advantages,
             coefficients,
             3.0,
-            dual_clip=dual_clip,
+            LossRule(dual_clip=dual_clip, kl_coefficient=0.3, kl_estimator=estimator, entropy_coefficient=0.05),
             reference_T=reference,
-            kl_coefficient=0.3,
-            kl_estimator=estimator,
             entropies_T=entropies,
-            entropy_coefficient=0.05,
         )[0]
 
     assert torch.autograd.gradcheck(loss, (logprobs, entropies))
@@ -109,7 +109,7 @@ def test_clipped_tokens_have_no_gradient_and_are_counted_by_side():
     logprobs = torch.tensor([0.5, 0.5, -0.5, -0.5, 0.0, 1.5], dtype=torch.float64, requires_grad=True)
     advantages = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
     weights = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], dtype=torch.float64)
-    loss, stats = policy_loss(logprobs, behaviour, advantages, weights, 1.0, dual_clip=3.0)
+    loss, stats = policy_loss(logprobs, behaviour, advantages, weights, 1.0, LossRule(dual_clip=3.0))
     loss.backward()
     assert (logprobs.grad != 0).tolist() == [False, True, True, False, True, False]
     assert (stats.clipped_high, stats.clipped_low, stats.clipped_dual) == (1.0, 8.0, 32.0)
@@ -122,7 +122,7 @@ def test_statistics_are_weighted_means_and_add_up():
 
     def stats_of(part):
         inputs = (logprobs[part], behaviour[part], advantages[part], coefficients[part], 1.0)
-        return policy_loss(*inputs, reference_T=reference[part], entropies_T=entropies[part], kl_estimator="k2")[1]
+        return policy_loss(*inputs, LossRule(kl_estimator="k2"), reference_T=reference[part], entropies_T=entropies[part])[1]
 
     whole, summed = stats_of(slice(None)), stats_of(slice(0, 11)) + stats_of(slice(11, None))
     assert summed.means() == pytest.approx(whole.means())
@@ -168,14 +168,19 @@ def test_kl_estimates_have_the_means_they_promise():
 def test_nan_where_the_coefficient_is_zero_poisons_nothing():
     logprobs, behaviour, advantages, coefficients, reference, entropies = random_tokens(4)
     plain, plain_stats = policy_loss(
-        logprobs, behaviour, advantages, coefficients, 3.0, reference_T=reference, kl_coefficient=0.1, entropies_T=entropies
+        logprobs, behaviour, advantages, coefficients, 3.0, LossRule(kl_coefficient=0.1), reference_T=reference, entropies_T=entropies
     )
     wanted = torch.autograd.grad(plain, logprobs)[0]
     nan = torch.full((5,), torch.nan, dtype=torch.float64)
     padded = [torch.cat((x.detach(), nan)) for x in (logprobs, behaviour, advantages, reference, entropies)]
     padded[0].requires_grad_()
     loss, stats = policy_loss(
-        *padded[:3], torch.cat((coefficients, torch.zeros(5))), 3.0, reference_T=padded[3], kl_coefficient=0.1, entropies_T=padded[4]
+        *padded[:3],
+        torch.cat((coefficients, torch.zeros(5))),
+        3.0,
+        LossRule(kl_coefficient=0.1),
+        reference_T=padded[3],
+        entropies_T=padded[4],
     )
     loss.backward()
     assert loss.item() == pytest.approx(plain.item(), rel=1e-14)
@@ -259,8 +264,8 @@ def test_micro_batches_accumulate_the_gradient_of_the_mini_batch(aggregation):
                     batch.advantages_S,
                     batch_coefficients(batch, aggregation),
                     denominator,
+                    LossRule(entropy_coefficient=0.01),
                     entropies_T=entropies_S,
-                    entropy_coefficient=0.01,
                 )
                 loss.backward()
             stats += part
@@ -304,8 +309,9 @@ def test_a_step_along_the_gradient_makes_good_turns_likelier():
     ],
 )
 def test_settings_that_cannot_work_are_refused(options, message):
+    tensors = {name: options.pop(name) for name in ("reference_T", "entropies_T") if name in options}
     with pytest.raises(ConfigError, match=message):
-        policy_loss(torch.zeros(1), torch.zeros(1), torch.zeros(1), torch.ones(1), 1.0, **options)
+        policy_loss(torch.zeros(1), torch.zeros(1), torch.zeros(1), torch.ones(1), 1.0, LossRule(**options), **tensors)
 
 
 def test_denominators_that_cannot_work_are_refused():

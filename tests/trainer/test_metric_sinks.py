@@ -1,7 +1,6 @@
 import io
 import json
 import shutil
-import sqlite3
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -253,21 +252,6 @@ def test_trackio_is_called_through_its_three_functions(tmp_path: Path, monkeypat
         pass
     monkeypatch.delitem(sys.modules, "trainer.metric_sinks.trackio_sink")
     assert calls == [("init", ("branchwise", tmp_path.name, "allow")), ("log", (1, 0.5)), ("finish", None)]
-
-
-@pytest.mark.slow
-def test_trackio_keeps_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    pytest.importorskip("trackio", reason="the extra trackio is not installed")
-    for before, new in (([], RECORDS[:2]), (RECORDS[:1], RECORDS[1:])):
-        with MetricSinks.opened(["trackio"], tmp_path, {"run": {"seed": 0}}, before, print) as sinks:
-            for record in new:
-                sinks.append(record)
-    with sqlite3.connect(tmp_path / "trackio" / "branchwise.db") as kept:
-        rows = kept.execute("SELECT run_name, step, metrics FROM metrics ORDER BY step").fetchall()
-    assert [(name, step, json.loads(figures)["loss"]) for name, step, figures in rows] == [
-        (tmp_path.name, 1, 0.5), (tmp_path.name, 2, 1.0), (tmp_path.name, 3, 1.5),
-    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("no_curves")

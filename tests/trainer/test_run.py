@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ from run_process import Mishap, Started, command
 from words_world import assert_same_run, command_of, config_of, contents, copy, metrics, run, trees, weights
 
 from agents.policy_folder import load_policy, save_policy
+from envs.needs import PackageNeed
+from envs.registry import register_env
 from trainer.checkpoint import CheckpointSeries
 from trainer.cli import main
+from trainer.evaluate import Measurement, measure
 from trainer.run_folder import RunFolder
+from trainer.statistics import Proportion
 from tree_rollout.stop_reason import StopReason
 from tree_rollout.trace import Trace
 
@@ -252,15 +257,17 @@ def state_of_another_version(path: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
 
 
+DAMAGED_CHECKPOINTS: list[tuple[str, Callable[[Path], None], str]] = [
+    ("training.safetensors", flip, "training.safetensors was changed; put it back as it was, or remove it"),
+    ("training.safetensors", cut, "training.safetensors was changed"),
+    ("training.safetensors", put_pickle, "training.safetensors was changed"),
+    ("training.safetensors", Path.unlink, "training.safetensors is missing"),
+    ("state.json", lambda path: flip(path, 0.98), "damaged"),
+    ("state.json", cut, "damaged"),
+    ("state.json", put_pickle, "damaged"),
+    ("state.json", Path.unlink, "state.json is missing"),
+]
 DAMAGES: list[tuple[str, Callable[[Path], None], str]] = [
-    ("checkpoints/000002/training.safetensors", flip, "training.safetensors was changed; remove it to go on from the one before"),
-    ("checkpoints/000002/training.safetensors", cut, "training.safetensors was changed"),
-    ("checkpoints/000002/training.safetensors", put_pickle, "training.safetensors was changed"),
-    ("checkpoints/000002/training.safetensors", Path.unlink, "training.safetensors is missing"),
-    ("checkpoints/000002/state.json", lambda path: flip(path, 0.98), "damaged"),
-    ("checkpoints/000002/state.json", cut, "damaged"),
-    ("checkpoints/000002/state.json", put_pickle, "damaged"),
-    ("checkpoints/000002/state.json", Path.unlink, "state.json is missing"),
     ("checkpoints/000002/state.json", state_of_another_version, "has format 99, this version reads format 1"),
     ("trace.sqlite", lambda path: flip(path, 0.0), "trace.sqlite"),
     ("trace.sqlite", flip_blob, "trace.sqlite"),
@@ -278,6 +285,23 @@ DAMAGES: list[tuple[str, Callable[[Path], None], str]] = [
     ("policies/000000/seal.json", Path.unlink, "000000 is missing"),
     ("policies/000000/seal.json", cut, "its seal.json cannot be read"),
 ]
+
+
+@pytest.mark.parametrize(("name", "harm", "words"), DAMAGED_CHECKPOINTS, ids=lambda value: value if isinstance(value, str) else None)
+def test_a_run_goes_on_from_its_newest_whole_checkpoint(
+    name: str, harm: Callable[[Path], None], words: str, finished: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy(finished, tmp_path / "run")
+    harm(folder.path / "checkpoints" / "000002" / name)
+    assert main(command_of(folder.path, "--resume")) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert words in said and "going on from the one before" in said
+    assert_same_run(finished, folder)
+    for number in folder.checkpoints.iterdir():
+        harm(number / name)
+    before = contents(folder.path)
+    assert words in refused(command_of(folder.path, "--resume", run__iterations=3), capsys)
+    assert {**contents(folder.path), "config.json": b""} == {**before, "config.json": b""}
 
 
 @pytest.mark.parametrize(("name", "harm", "words"), DAMAGES, ids=lambda value: value if isinstance(value, str) else None)
@@ -463,6 +487,19 @@ def test_the_last_lines_of_a_process_that_ended_are_told(tmp_path: Path) -> None
     assert "ended with exit code 7; its last lines: no words left | good bye" in ended.err
 
 
+@pytest.mark.parametrize(("keep_best", "kept"), [(True, [0, 2, 4]), (False, [0, 4])])
+def test_the_best_policy_is_kept(keep_best: bool, kept: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = iter((1, 0, 2, 2, 1))  # of 2 held-out tasks, at the start and after each iteration
+
+    def measured(*arguments: Any) -> Measurement:
+        real = measure(*arguments)
+        return replace(real, success=Proportion(next(solved), 2)) if "sampled" in arguments else real
+
+    monkeypatch.setattr("trainer.run.measure", measured)
+    changes = {"run.iterations": 4, "evaluation.every": 1, "run.checkpoint_every": 4, "run.keep_checkpoints": 1}
+    assert run(tmp_path / "run", {**changes, "run.keep_best": str(keep_best).lower()}).policies() == kept
+
+
 def test_a_finished_run_writes_its_last_policy_again_where_it_is_missing(finished: RunFolder, tmp_path: Path) -> None:
     shutil.copytree(finished.path, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
@@ -470,3 +507,11 @@ def test_a_finished_run_writes_its_last_policy_again_where_it_is_missing(finishe
     run(folder.path, resume=True)
     assert folder.policies()[-1] == 2
     assert weights(folder) == weights(finished)
+
+
+def test_what_an_environment_needs_is_asked_for_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need = PackageNeed("no_such_package_at_all", "pip install no-such-package")
+    register_env("test/Needy-v0", words_world.WordsEnv, abilities=words_world.ABILITIES, needs=(need,), splits=("train", "valid_unseen"))
+    err = refused(command_of(tmp_path / "run", env__id="test/Needy-v0"), capsys)
+    assert "test/Needy-v0 needs" in err and "pip install no-such-package" in err
+    assert not (tmp_path / "run").exists()

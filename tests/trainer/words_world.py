@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from envs.abilities import Abilities
 from envs.registry import register_env
 from envs.text_env import TextEnv
 from trainer.checkpoint import CheckpointSeries
@@ -66,13 +68,14 @@ class WordsEnv(TextEnv):
     Args:
         start: added to the first number.
         fault: what goes wrong, with actions of a policy only: `step` raises where the length leaves 1 when divided by 4, `train` at
-            every step of training, `exit` ends the process; `reset` raises at every reset of an evaluation.
+            every step of training, `exit` ends the process, `hang` never answers; `reset` raises at every reset of an evaluation.
     """
 
     def __init__(self, split: str = "train", max_turns: int = 3, start: int = 0, fault: str = "") -> None:
         super().__init__()
         self.split, self.max_turns, self.start, self.fault = split, max_turns, start, fault
         self.number = self.turns = 0
+        self.step_deadline_s = 0.5 if fault == "hang" else self.step_deadline_s
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
@@ -89,6 +92,8 @@ class WordsEnv(TextEnv):
         return self.see(), float(solved), solved, self.turns >= self.max_turns, {"valid": len(action) % 3 != 0, "success": solved}
 
     def fail(self, action: str) -> None:
+        if self.fault == "hang":
+            time.sleep(1000)
         if self.fault == "exit":
             os.write(2, b"no words left\ngood bye\n")
             os._exit(7)
@@ -117,7 +122,8 @@ class WordsEnv(TextEnv):
         return (lambda: "wait here") if rng.random() < habits.get("lazy", 0.0) else self.expert_action
 
 
-register_env(ENV, WordsEnv, description="words", fork="exact", admissible=True, expert=True, splits=("train", "valid_unseen"), max_turns=3)
+ABILITIES = Abilities(fork="exact", admissible=True, expert=True)
+register_env(ENV, WordsEnv, description="words", abilities=ABILITIES, splits=("train", "valid_unseen"), max_turns=3)
 
 
 def overrides(out: Path, changes: dict[str, Any] | None = None) -> dict[str, str]:

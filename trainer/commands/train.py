@@ -16,7 +16,8 @@ Train an agent on a benchmark, with what the benchmark's packaged configuration 
 The run folder gets config.json (all settings), metrics.jsonl (a line per iteration), trace.sqlite (every tree, for `branchwise
 replay`), checkpoints/, and at the end result.json and learning_curve.png. Ctrl-C stops cleanly; --resume goes on bit for bit.
 
-Settings are read from the packaged file, then from --config FILE (YAML), then from --section.key VALUE; the last one wins.
+Settings are read from the packaged file, then from that of --model NAME, then from --config FILE (YAML), then from --section.key
+VALUE; the last one wins.
 A value is written as in YAML: 3e-4, true, null, [0.9, 0.95], {gamma: 0.95}.
 """
 
@@ -24,6 +25,7 @@ _EXAMPLES = """\
 examples:
   branchwise train household
   branchwise train household --seed 1 --out runs/one
+  branchwise train household --model smollm2
   branchwise train household --config my.yaml --optimizer.lr 3e-4
   branchwise train household --credit.method gigpo --credit.settings.gamma 0.95
   branchwise train --settings | less
@@ -33,8 +35,9 @@ examples:
 def configure(parser: Parser) -> None:
     """Add the verb's arguments and texts."""
     parser.description, parser.epilog = _TEXT, _EXAMPLES
-    parser.usage = "branchwise train BENCHMARK [--config FILE] [--seed N] [--out DIR] [--resume] [--section.key VALUE ...]"
+    parser.usage = "branchwise train BENCHMARK [--model NAME] [--config FILE] [--seed N] [--out DIR] [--resume] [--section.key VALUE ...]"
     parser.add_argument("benchmark", metavar="BENCHMARK", nargs="?", help="name of a packaged configuration, for example household")
+    parser.add_argument("--model", metavar="NAME", help="train a packaged model, for example smollm2, instead of a small new one")
     parser.add_argument("--config", metavar="FILE", type=Path, help="YAML file with settings")
     parser.add_argument("--seed", metavar="N", type=count, help="the same as --run.seed N")
     parser.add_argument("--out", metavar="DIR", help="run folder, the same as --run.out DIR (default: runs/BENCHMARK-seedN)")
@@ -53,7 +56,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     if arguments.benchmark is None and not arguments.settings:
         raise UsageError(f"train needs a benchmark; choose one of {', '.join(benchmarks())}")
-    config = load_config(arguments.benchmark or benchmarks()[0], arguments.config, overrides)
+    config = load_config(arguments.benchmark or benchmarks()[0], arguments.config, overrides, model=arguments.model)
     if arguments.settings:
         from trainer.settings_table import print_settings
 

@@ -4,6 +4,7 @@ from trainer.config.agent_section import AgentConfig
 from trainer.config.config import Config
 from trainer.config.config_hash import config_hash
 from trainer.config.credit_section import CreditConfig
+from trainer.config.critic_section import CriticConfig
 from trainer.config.env_section import EnvConfig
 from trainer.config.evaluation_section import EvaluationConfig
 from trainer.config.loss_section import LossConfig
@@ -19,6 +20,7 @@ __all__ = [
     "AgentConfig",
     "Config",
     "CreditConfig",
+    "CriticConfig",
     "EnvConfig",
     "EvaluationConfig",
     "LossConfig",

@@ -7,11 +7,13 @@ from pydantic import model_validator
 
 from trainer.config.agent_section import AgentConfig
 from trainer.config.credit_section import CreditConfig
+from trainer.config.critic_section import CriticConfig
 from trainer.config.env_section import EnvConfig
 from trainer.config.evaluation_section import EvaluationConfig
 from trainer.config.loss_section import LossConfig
 from trainer.config.optimizer_section import OptimizerConfig
 from trainer.config.policy_section import PolicyConfig
+from trainer.config.ray_section import RayConfig
 from trainer.config.reward_section import RewardConfig
 from trainer.config.rollout_section import RolloutConfig
 from trainer.config.run_section import RunConfig
@@ -30,11 +32,13 @@ class Config(Section):
     warmstart: WarmstartConfig = WarmstartConfig()
     rollout: RolloutConfig = RolloutConfig()
     credit: CreditConfig = CreditConfig()
+    critic: CriticConfig = CriticConfig()
     reward: RewardConfig = RewardConfig()
     loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     run: RunConfig = RunConfig()
+    ray: RayConfig = RayConfig()
 
     @model_validator(mode="after")
     def _sections_fit(self) -> Self:
@@ -50,6 +54,50 @@ class Config(Section):
         if self.policy.path is None and rollout.max_new_tokens >= self.policy.max_length:
             raise ValueError(
                 f"rollout.max_new_tokens must be below policy.max_length, but is {rollout.max_new_tokens} with {self.policy.max_length}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _mode_fits(self) -> Self:
+        run, rollout = self.run, self.rollout
+        if run.mode == "sync":
+            for name in ("max_staleness", "straggler_wait_s"):
+                if getattr(run, name) != RunConfig.model_fields[name].default:
+                    raise ValueError(f"run.{name} has no effect with run.mode sync; set run.mode to async, or leave it out")
+            return self
+        if run.backend != "ray":
+            raise ValueError(f"run.mode async needs run.backend ray, but that is {run.backend}; set it to ray, or run.mode to sync")
+        if rollout.schedule != "continuous":
+            raise ValueError("run.mode async samples without end; set rollout.schedule to continuous")
+        if rollout.dynamic_sampling.most is not None:
+            raise ValueError("rollout.dynamic_sampling replaces trees of one iteration, which run.mode async does not know; leave it out")
+        for name in ("token_budget", "step_budget"):
+            if getattr(rollout, name) is not None:
+                raise ValueError(f"rollout.{name} is for the trees of one iteration, which run.mode async does not know; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _ray_fits(self) -> Self:
+        run, ray = self.run, self.ray
+        if run.backend != "ray":
+            if ray != RayConfig():
+                given = next(iter(ray.model_dump(exclude_defaults=True)))
+                raise ValueError(f"ray.{given} has no effect with run.backend {run.backend}; set run.backend to ray, or leave it out")
+            return self
+        if ray.learners > run.shards:
+            raise ValueError(f"ray.learners must be at most run.shards, but is {ray.learners} with {run.shards} shards")
+        if ray.env_workers and self.rollout.env_processes:
+            raise ValueError(
+                f"ray.env_workers {ray.env_workers} and rollout.env_processes {self.rollout.env_processes} both move environments to other "
+                "processes; set one of them to 0"
+            )
+        if ray.env_workers and not self.rollout.env_threads:
+            raise ValueError(
+                "rollout.env_threads 0 lets one environment work at a time, so ray.env_workers would idle; set it to 1 or more"
+            )
+        if ray.address is not None and ray.object_store_bytes is not None:
+            raise ValueError(
+                "ray.object_store_bytes is for a Ray that is started here; with ray.address, set it where the cluster is started"
             )
         return self
 

@@ -1,6 +1,6 @@
 """Settings of the optimizer."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,16 +21,26 @@ class OptimizerConfig(Section):
     warmup_iterations: int = Field(default=3, ge=0)
     """Iterations over which the learning rate rises to `lr`."""
     decay_iterations: Annotated[int, Field(ge=1)] | None = None
-    """The learning rate falls linearly to `final_lr_share` of `lr` by this iteration, and stays there; null keeps it constant."""
+    """The learning rate falls to `final_lr_share` of `lr` by this iteration, and stays there; null keeps it constant."""
+    decay: Literal["linear", "cosine"] = "linear"
+    """How it falls: in a straight line, or along half a cosine."""
     final_lr_share: float = Field(default=0.1, ge=0, le=1)
     """Share of `lr` that is left in the end; means something with `decay_iterations` only."""
     mini_batches: int = Field(default=4, ge=1, le=10_000)
     """Optimizer steps in one iteration."""
     micro_batch_tokens: int = Field(default=2048, ge=1)
-    """Tokens that are computed at once; more need more memory, and the result stays the same."""
+    """Tokens that are computed at once; more need more memory, and the result stays the same. A tree beyond it is cut into parts, which
+    compute what they have in common more than once; a single sequence beyond it is computed whole."""
+    gradient_checkpointing: bool = False
+    """Whether layers are computed again in the backward pass instead of being kept: about a third slower, with a fraction of the memory."""
+    attention: Literal["auto", "sdpa", "flex"] = "auto"
+    """What computes attention in training: sdpa one block of queries after the other, flex one fused kernel (CUDA alone); auto takes flex
+    on CUDA and sdpa elsewhere."""
 
     @model_validator(mode="after")
     def _decay_fits(self) -> Self:
         if self.decay_iterations is None and self.final_lr_share != OptimizerConfig.model_fields["final_lr_share"].default:
             raise ValueError("optimizer.final_lr_share has no effect without optimizer.decay_iterations; set that too, or leave both out")
+        if self.decay_iterations is None and self.decay != "linear":
+            raise ValueError(f"optimizer.decay {self.decay} has no effect without optimizer.decay_iterations; set that too")
         return self

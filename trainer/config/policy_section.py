@@ -1,17 +1,36 @@
 """Settings of the policy's network."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from trainer.config.section import Section
 
 
+class LoraConfig(Section):
+    """Low-rank adapters (LoRA, arXiv 2106.09685): the model stays as it is, and small matrices beside its linear layers are trained."""
+
+    rank: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Rank of the adapters; null trains all weights."""
+    alpha: Annotated[float, Field(gt=0)] | None = None
+    """What an adapter adds is scaled by this / `rank`; null is twice the rank."""
+    targets: list[str] = []
+    """Names of the layers that get an adapter, such as `q_proj`; empty: every linear layer but the output layer."""
+
+    @model_validator(mode="after")
+    def _rank_fits(self) -> Self:
+        if self.rank is None and (self.alpha is not None or self.targets):
+            raise ValueError("policy.lora.alpha and policy.lora.targets have no effect without policy.lora.rank; set that too")
+        return self
+
+
 class PolicyConfig(Section):
     """The policy's network: built from these sizes, or read from a folder."""
 
     path: str | None = None
-    """Hugging Face folder of an existing model with its tokenizer; null builds a new one from the sizes below."""
+    """Hugging Face folder of an existing model with its tokenizer, or `smollm2`; null builds a new one from the sizes below."""
+    lora: LoraConfig = LoraConfig()
+    """Low-rank adapters instead of all weights."""
     layers: int = Field(default=4, ge=1, le=128)
     """Transformer blocks."""
     hidden: int = Field(default=128, ge=8, le=16_384)
@@ -32,10 +51,12 @@ class PolicyConfig(Section):
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.path is not None:
-            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "max_length")}
+            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "lora", "max_length")}
             changed = [name for name, field in sizes.items() if getattr(self, name) != field.default]
             if changed:
                 raise ValueError(f"policy.{changed[0]} has no effect on the model in policy.path; leave one of the two out")
+        elif self.lora.rank is not None:
+            raise ValueError("policy.lora changes a model that has learned something before; name one in policy.path")
         if self.hidden % self.heads or self.hidden // self.heads % 2:
             raise ValueError(f"policy.hidden must be an even multiple of policy.heads, but is {self.hidden} with {self.heads} heads")
         if self.heads % self.kv_heads:

@@ -1,5 +1,7 @@
 """Settings of the supervised start."""
 
+from typing import Annotated
+
 from pydantic import Field, JsonValue
 
 from trainer.config.section import Section
@@ -16,10 +18,10 @@ class WarmstartConfig(Section):
     """Optimizer steps; 0 leaves the weights as they were built or read."""
     tokens_per_step: int = Field(default=1536, ge=1, le=10_000_000)
     """Tokens in one step's batch, at most; always at least one episode."""
-    lr_muon: float = Field(default=0.01, gt=0, le=1)
-    """Learning rate of Muon, which trains the matrices."""
+    lr_muon: Annotated[float, Field(gt=0, le=1)] | None = 0.01
+    """Learning rate of Muon, which trains the matrices; null leaves them to AdamW, as suits a pretrained model and adapters."""
     lr_adamw: float = Field(default=0.003, gt=0, le=1)
-    """Learning rate of AdamW, which trains embeddings and norms."""
+    """Learning rate of AdamW, which trains embeddings and norms, and all else without Muon."""
     observation_weight: float = Field(default=0.4, ge=0, le=1)
     """Loss weight of observation tokens; action tokens have 1."""
     habits: dict[str, JsonValue] = {}

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from tree_rollout.deadline import DeadlineExceededError, call_within
+from envs.deadline import DeadlineExceededError, call_within
 
 
 def spin() -> None:

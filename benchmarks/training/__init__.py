@@ -1,0 +1,1 @@
+"""The sections of the training benchmark, one module each; `benchmarks.train` runs them."""

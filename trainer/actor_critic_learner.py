@@ -1,0 +1,73 @@
+"""Policy and critic learn from the same gradient rows, each its own part of them, with a rate and a clipped norm of its own."""
+
+from collections.abc import Mapping
+
+import torch
+from transformers import PreTrainedModel
+
+from trainer.backend import PolicyLearner
+from trainer.checkpoint import optimizer_tensors, restore_optimizer
+from trainer.config import Config
+from trainer.critic import Critic
+from trainer.errors import CheckpointError, DivergedError
+from trainer.learner import Learner
+from trainer.shared_parameters import SharedParameters
+
+
+class ActorCriticLearner:
+    """A `PolicyLearner` of both; while the critic warms up, the policy's gradient is thrown away and its weights stay.
+
+    `shared` is the policy's part of the vector, `critic_shared` the critic's. The critic's rate is constant.
+    """
+
+    def __init__(self, policy: Learner, shared: SharedParameters, critic: Critic, critic_shared: SharedParameters, config: Config) -> None:
+        self._policy = policy
+        self._shared = shared
+        self._critic_shared = critic_shared
+        self._warmup_iterations = config.critic.warmup_iterations
+        self._max_grad_norm = config.optimizer.max_grad_norm
+        self._parameters = list(critic.parameters())
+        self._optimizer = torch.optim.AdamW(self._parameters, lr=config.critic.lr, betas=config.optimizer.betas, weight_decay=0.0)
+        self.version = policy.version
+        """Optimizer steps so far, those of the warm-up included; which weights serve."""
+
+    def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
+        """One step of each; see `PolicyLearner.step`. `rate` is the policy's alone, and so is the norm that is returned."""
+        self._step_critic(iteration, scale)
+        self.version += 1
+        if iteration > self._warmup_iterations:
+            return self._policy.step(iteration, scale, rate)
+        return float(self._shared.collect().mul_(scale).norm())
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What a checkpoint keeps: weights and optimizer states of both."""
+        own = {"critic_weights": self._critic_shared.weights_P.clone(), **optimizer_tensors(self._optimizer, "critic_adamw")}
+        return {**self._policy.tensors(), "weights": self._shared.weights_P.clone(), **own}
+
+    def restore(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
+        """Go on from a checkpoint's tensors."""
+        try:
+            self._critic_shared.weights_P.copy_(tensors["critic_weights"])
+            restore_optimizer(self._optimizer, tensors, "critic_adamw")
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint does not fit this critic: {error}; start a new run") from error
+        self._policy.restore(tensors, version)
+        self.version = version
+
+    def _step_critic(self, iteration: int, scale: float) -> None:
+        gradient_P = self._critic_shared.collect().mul_(scale)
+        norm = gradient_P.norm()
+        if not torch.isfinite(norm):
+            raise DivergedError(f"the critic's gradient of iteration {iteration} is not finite; start again with a lower critic.lr")
+        gradient_P.mul_(min(1.0, self._max_grad_norm / (float(norm) + 1e-6)))
+        self._critic_shared.hand_out(gradient_P, self._parameters)
+        self._optimizer.step()
+
+
+def make_learner(config: Config, model: PreTrainedModel, critic: Critic | None, shared: SharedParameters) -> PolicyLearner:
+    """The owner of the optimizers of what `shared` holds: the model's trained parameters, then the critic's where there is one."""
+    if critic is None:
+        return Learner(model, shared, config.optimizer)
+    own = SharedParameters.size(model)
+    mine, others = shared.part(0, own), shared.part(own, len(shared.weights_P))
+    return ActorCriticLearner(Learner(model, mine, config.optimizer), mine, critic, others, config)

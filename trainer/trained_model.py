@@ -1,0 +1,119 @@
+"""The model as a run trains it: all of it, or adapters alone, which begin without an effect and are merged into every policy that is saved.
+
+So a policy folder is always a plain model, and a run's adapters are what it has learned since its start policy: with them switched off,
+the model is that start policy.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from agents.policy_folder import load_policy
+from agents.pretrained import smollm2
+from trainer.config import PolicyConfig
+from trainer.errors import ConfigError
+
+ADAPTER = "adapter"
+"""Folder inside a policy folder with the adapters alone, in the format of peft."""
+_SMOLLM2 = "smollm2"
+_INSTALL = 'policy.lora needs the package peft; type: pip install "branchwise[lora]"'
+
+
+def named_policy(path: str) -> Path:
+    """The folder that `policy.path` names; `smollm2` is made on first use."""
+    return smollm2() if path == _SMOLLM2 else Path(path)
+
+
+def check_lora(config: PolicyConfig) -> None:
+    """Raise `ConfigError` where adapters are asked for and cannot be made here."""
+    if config.lora.rank is not None:
+        _peft()
+
+
+def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """The policy in a folder, with fresh adapters where the configuration has any; `seed` decides their (ineffective) first values.
+
+    Raises `ConfigError` for `policy.lora.targets` that the model does not have.
+    """
+    model, tokenizer = load_policy(folder)
+    if config.lora.rank is None:
+        return model, tokenizer
+    settings: Any = _peft().LoraConfig(
+        r=config.lora.rank,
+        lora_alpha=config.lora.alpha if config.lora.alpha is not None else 2 * config.lora.rank,
+        target_modules=config.lora.targets or "all-linear",
+        lora_dropout=0.0,  # A packed tree computes a shared token once, so there is no noise that only one rollout would see.
+        task_type="CAUSAL_LM",
+    )
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            _peft().inject_adapter_in_model(settings, model)
+    except ValueError as error:
+        names = sorted({name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear)})
+        raise ConfigError(
+            f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {', '.join(names)}"
+        ) from error
+    return model.eval(), tokenizer
+
+
+def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that are trained, in the order of the model; tied ones once."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+@contextmanager
+def as_at_the_start(model: PreTrainedModel) -> Iterator[None]:
+    """Switch the adapters off: the model is the one that the run started from. Hold it without gradients."""
+    layers = list(_adapted(model))
+    for _, layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for _, layer in layers:
+            layer.enable_adapters(True)
+
+
+@torch.no_grad()
+def merged_weights(model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
+    """The weights of the plain model that computes the same, by name; None where the model is plain itself."""
+    added = {name: layer.get_delta_weight(layer.active_adapters[0]) for name, layer in _adapted(model)}
+    if not added:
+        return None
+    tensors: dict[str, torch.Tensor] = {}
+    for name, tensor in model.state_dict().items():
+        if ".lora_" not in name:
+            owner, _, leaf = name.replace(".base_layer.", ".").rpartition(".")
+            tensors[f"{owner}.{leaf}"] = tensor + added[owner].to(tensor.dtype) if leaf == "weight" and owner in added else tensor
+    return tensors
+
+
+def save_adapter(model: PreTrainedModel, folder: Path) -> None:
+    """Write the adapters, which the model has, so that `peft.PeftModel.from_pretrained(start_policy, folder)` loads them."""
+    config: Any = model.peft_config["default"]  # pyright: ignore[reportAttributeAccessIssue, reportIndexIssue]
+    config.target_modules = sorted(config.target_modules)  # A set, whose order is another in every process.
+    folder.mkdir()
+    config.save_pretrained(folder)
+    tensors = {f"base_model.model.{name.replace('.default', '')}": p.detach() for name, p in model.named_parameters() if ".lora_" in name}
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "adapter_model.safetensors")
+
+
+def _adapted(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    for name, module in model.named_modules():
+        if hasattr(module, "lora_A"):
+            yield name, module
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise ConfigError(_INSTALL) from error
+    return peft
