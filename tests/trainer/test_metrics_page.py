@@ -11,7 +11,7 @@ from trainer.run_folder import RunFolder
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 NOT_IN_A_PLAIN_RUN = {
     "drawn_trees", "kept_trees", "dropped_solved", "dropped_unsolved", "dropped_small", "refill_cap_reached",
-    "reward_kl", "dropped_trees", "begun_again_trees", "waited_s", "trees_per_s",
+    "reward_kl", "carried_trees", "dropped_trees", "begun_again_trees", "waited_s", "trees_per_s",
     "tree_seconds_median", "tree_seconds_p95", "tree_seconds_max",
 }  # fmt: skip
 
