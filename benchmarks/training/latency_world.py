@@ -47,13 +47,15 @@ class LatencyEnv(TextEnv):
 
     def __init__(self, split: str = "train", max_turns: int = 4, median_s: float = 0.0, sigma: float = 1.5) -> None:
         super().__init__()
-        self.max_turns, self.median_s, self.sigma = max_turns, median_s, sigma
+        self.split, self.max_turns, self.median_s, self.sigma = split, max_turns, median_s, sigma
         self.number = self.turns = 0
         self._seed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        self._seed, self.number, self.turns = seed or 0, int(self.np_random.integers(100)), 0
+        self._seed, self.turns = seed or 0, 0
+        # So that no split has the tasks of another.
+        self.number = int(self.np_random.integers(100)) + (self.split != "train")
         return self._say(), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:

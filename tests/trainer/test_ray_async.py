@@ -13,7 +13,7 @@ from trainer.checkpoint import CheckpointSeries
 from trainer.run_folder import RunFolder
 from tree_rollout.trace import Trace
 
-pytestmark = [pytest.mark.usefixtures("no_curves"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("no_curves", "finished"), pytest.mark.slow]
 ASYNC = {"run.mode": "async", "rollout.schedule": "continuous", "run.iterations": 4, "evaluation.every": 10}
 
 

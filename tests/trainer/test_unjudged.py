@@ -13,7 +13,7 @@ from token_trees import random_tree
 
 from trainer.config import CreditConfig, RewardConfig
 from trainer.evaluate import Measurement
-from trainer.iteration import Trainer
+from trainer.iteration_metrics import IterationMetrics
 from trainer.prefix_tree import pack
 from trainer.rollout_outcome import Outcome
 from trainer.run_state import RunState
@@ -129,9 +129,7 @@ def test_what_is_too_long_counts_with_the_rewards_that_it_has() -> None:
 def test_success_in_training_is_of_rollouts_that_count(reason: StopReason) -> None:
     tree = pruned_tree(reason)
     tree.turns[1].success = True
-    trainer = Trainer.__new__(Trainer)
-    trainer.state = RunState()
-    metrics = trainer._metrics(1, [], [tree], [TreeCredit(np.zeros(8), np.zeros(8))])
+    metrics = IterationMetrics(RunState()).record(1, [], [tree], [TreeCredit(np.zeros(8), np.zeros(8))])
     assert metrics["train_success"] == 1 / 3
 
 
