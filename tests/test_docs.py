@@ -18,7 +18,6 @@ import pytest
 import credit
 import envs
 from trainer.arguments import Parser
-from trainer.commands.play import _full_id
 from trainer.load_config import benchmarks, load_config
 from trainer.overrides import split_arguments
 from trainer.settings import find, settings
@@ -137,7 +136,7 @@ def check_verb(page: Path, words: list[str], tmp_path: Path, registered: bool = 
             file.write_text(blocks(page, "yaml")[0].text)
         load_config(parsed.benchmark or benchmarks()[0], file, overrides)
     elif words[0] == "play" and registered:
-        spec = envs.spec(_full_id(parsed.env))
+        spec = envs.spec(envs.full_id(parsed.env))
         assert parsed.split is None or parsed.split in spec.splits
     elif words[0] == "eval" and parsed.split is not None:
         assert parsed.split in envs.spec("branchwise/Household-v0").splits

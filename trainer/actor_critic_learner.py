@@ -1,5 +1,6 @@
 """Policy and critic learn from the same gradient rows, each its own part of them, with a rate and a clipped norm of its own."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -10,7 +11,7 @@ from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import Config
 from trainer.critic import Critic
 from trainer.errors import CheckpointError, DivergedError
-from trainer.learner import Learner
+from trainer.learner import Learner, hand_out_clipped
 from trainer.shared_parameters import SharedParameters
 
 
@@ -55,12 +56,9 @@ class ActorCriticLearner:
         self.version = version
 
     def _step_critic(self, iteration: int, scale: float) -> None:
-        gradient_P = self._critic_shared.collect().mul_(scale)
-        norm = gradient_P.norm()
-        if not torch.isfinite(norm):
+        norm = hand_out_clipped(self._critic_shared, self._parameters, scale, self._max_grad_norm)
+        if not math.isfinite(norm):
             raise DivergedError(f"the critic's gradient of iteration {iteration} is not finite; start again with a lower critic.lr")
-        gradient_P.mul_(min(1.0, self._max_grad_norm / (float(norm) + 1e-6)))
-        self._critic_shared.hand_out(gradient_P, self._parameters)
         self._optimizer.step()
 
 

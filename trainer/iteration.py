@@ -116,7 +116,8 @@ class Trainer:
         """The iteration's optimizer steps; how many is set by the configuration alone."""
         config = self._config
         rng = np.random.default_rng([config.run.seed, 4, number])
-        total, norms, firsts = LearnReport(), [], []
+        steps: list[LearnReport] = []
+        norms: list[float] = []
         batches = mini_batches(trees, credits, shards, config.optimizer.mini_batches, config.run.shards, rng)
         if config.loss.decoupled:
             attach_proximal(self._backend.learning, batches)
@@ -130,13 +131,13 @@ class Trainer:
             # VCPO (arXiv 2602.17616): the less samples count, the noisier the gradient, the smaller the step.
             rate = math.sqrt(learned.stats.ess) if config.loss.ess_learning_rate and learned.stats.coefficient else 1.0
             norms.append(self._backend.learner.step(number, scale, rate))
-            total += learned
-            firsts.append(learned.stats.means())
+            steps.append(learned)
+        total, first = sum(steps, LearnReport()), steps[0].stats.means()
         self.state.unique_tokens += total.unique_tokens
         self.state.flattened_tokens += total.flattened_tokens
         figures = {f"loss_{name}": value for name, value in total.stats.means().items()}
         # Before the first step the policy is the one that sampled: what differs there is what computes it.
-        figures |= {f"first_{name}": firsts[0][name] for name in ("behaviour_kl", "max_ratio")}
+        figures |= {f"first_{name}": first[name] for name in ("behaviour_kl", "max_ratio")}
         if config.critic.kind != "none":
             figures |= {f"critic_{name}": value for name, value in total.values.means().items()}
         sharing = total.flattened_tokens / max(1, total.unique_tokens)

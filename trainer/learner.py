@@ -1,9 +1,10 @@
 """The learner owns the optimizer; the weights are the shared vector, so a step serves every shard at once."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
@@ -22,6 +23,18 @@ def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
     if settings.decay == "cosine":
         left = (1 - math.cos(math.pi * left)) / 2
     return settings.lr * rise * (settings.final_lr_share + (1 - settings.final_lr_share) * left)
+
+
+def hand_out_clipped(shared: SharedParameters, parameters: Sequence[nn.Parameter], scale: float, max_norm: float) -> float:
+    """Make `scale` times the summed gradients of the shards those of the parameters, with a norm of at most `max_norm`.
+
+    Returns the norm before clipping; whoever steps sees to it that it is finite.
+    """
+    gradient_P = shared.collect().mul_(scale)
+    norm = float(gradient_P.norm())
+    gradient_P.mul_(min(1.0, max_norm / (norm + 1e-6)))
+    shared.hand_out(gradient_P, parameters)
+    return norm
 
 
 class Learner:
@@ -43,12 +56,9 @@ class Learner:
 
         Returns the gradient's norm before clipping.
         """
-        gradient_P = self._shared.collect().mul_(scale)
-        norm = float(gradient_P.norm())
+        norm = hand_out_clipped(self._shared, self._parameters, scale, self._settings.max_grad_norm)
         if not math.isfinite(norm):
             raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
-        gradient_P.mul_(min(1.0, self._settings.max_grad_norm / (norm + 1e-6)))
-        self._shared.hand_out(gradient_P, self._parameters)
         for group in self._optimizer.param_groups:
             group["lr"] = rate * learning_rate(self._settings, iteration)
         self._optimizer.step()

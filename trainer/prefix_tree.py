@@ -150,11 +150,10 @@ def packs(
     `tokens_S` and `ends_R` count through all `trees`.
     """
     first_token = _first_tokens(trees)
-    for part in micro_batches(trees, node_weights, token_budget):
-        chosen = slice(part.start, part.stop)
-        work = trees[chosen], node_advantages[chosen], node_weights[chosen]
-        whole = pack(*work, **options)
-        if whole.unique_tokens <= token_budget:
+    for part, tokens in _sized_micro_batches(trees, node_weights, token_budget):
+        if tokens <= token_budget:
+            chosen = slice(part.start, part.stop)
+            whole = pack(trees[chosen], node_advantages[chosen], node_weights[chosen], **options)
             yield _among(whole, part.start, first_token[part.start])
             continue
         # Only trees without a turn to train can stand beside one beyond the budget.
@@ -212,16 +211,23 @@ def micro_batches(trees: Sequence[TrajectoryTree], node_weights: Sequence[npt.Ar
     Greedy, hence a function of the trees alone. No tree is cut here: one beyond the budget is a range of its own.
     A tree without a turn to train costs nothing; where all are such, there is no range.
     """
-    ranges: list[range] = []
+    return [part for part, _ in _sized_micro_batches(trees, node_weights, token_budget)]
+
+
+def _sized_micro_batches(
+    trees: Sequence[TrajectoryTree], node_weights: Sequence[npt.ArrayLike], token_budget: int
+) -> list[tuple[range, int]]:
+    """The ranges of `micro_batches`, each with the unique tokens of its trees."""
+    ranges: list[tuple[range, int]] = []
     start, tokens = 0, 0
     for index, (tree, weights) in enumerate(zip(trees, node_weights, strict=True)):
         needed_N = Entry.of(tree, np.zeros(len(tree.turns)), weights).needed_N
         size = sum(Layout([tree], [needed_N]).lengths)
         if tokens and size and tokens + size > token_budget:
-            ranges.append(range(start, index))
+            ranges.append((range(start, index), tokens))
             start, tokens = index, 0
         tokens += size
-    return [*ranges, range(start, len(trees))] if tokens else ranges
+    return [*ranges, (range(start, len(trees)), tokens)] if tokens else ranges
 
 
 @dataclass(frozen=True, slots=True)

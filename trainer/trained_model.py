@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from agents.missing_package import imported
 from agents.policy_folder import load_policy
 from agents.pretrained import smollm2
 from trainer.config import PolicyConfig
@@ -22,7 +23,6 @@ from trainer.errors import ConfigError
 ADAPTER = "adapter"
 """Folder inside a policy folder with the adapters alone, in the format of peft."""
 _SMOLLM2 = "smollm2"
-_INSTALL = 'policy.lora needs the package peft; type: pip install "branchwise[lora]"'
 
 
 def named_policy(path: str) -> Path:
@@ -31,7 +31,7 @@ def named_policy(path: str) -> Path:
 
 
 def check_lora(config: PolicyConfig) -> None:
-    """Raise `ConfigError` where adapters are asked for and cannot be made here."""
+    """Raise `MissingPackageError`, a sentence with the command to type, where adapters are asked for and cannot be made here."""
     if config.lora.rank is not None:
         _peft()
 
@@ -112,8 +112,4 @@ def _adapted(model: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _peft() -> Any:
-    try:
-        import peft
-    except ImportError as error:
-        raise ConfigError(_INSTALL) from error
-    return peft
+    return imported("peft", "lora", "policy.lora")

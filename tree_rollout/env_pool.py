@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from envs.deadline import DeadlineExceededError, call_within
 from envs.text_env import TextEnv
-from tree_rollout.remote_env import RemoteEnv
+from tree_rollout.remote_env import EnvHosts, RemoteEnv
 from tree_rollout.task import Task
 
 CLOSE_DEADLINE_S = 5.0
@@ -20,8 +20,10 @@ class DroppedError(RuntimeError):
 class EnvPool:
     """Keeps idle environment instances by their arguments; a rollout takes one, brings it to its state, and gives it back."""
 
-    def __init__(self, make_env: Callable[..., TextEnv]) -> None:
-        self._make_env = make_env
+    def __init__(self, make_env: Callable[..., TextEnv], processes: int = 0) -> None:
+        """Instances are spread over so many processes; with 0 they are in this one."""
+        self._hosts = EnvHosts(make_env, processes) if processes else None
+        self._make_env = self._hosts.make if self._hosts else make_env
         self._idle: dict[str, list[TextEnv]] = {}
         self._counting = threading.Lock()
         self.made = 0
@@ -60,7 +62,11 @@ class EnvPool:
             call_within(env.close, CLOSE_DEADLINE_S)
 
     def close(self) -> None:
-        """Close all idle instances."""
-        while self._idle:
-            for env in self._idle.popitem()[1]:
-                self.discard(env)
+        """Close all idle instances, and end the processes."""
+        try:
+            while self._idle:
+                for env in self._idle.popitem()[1]:
+                    self.discard(env)
+        finally:
+            if self._hosts:
+                self._hosts.close()

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from envs.errors import nearest
 from tree_rollout.errors import BranchingError, SignatureError, TreeRolloutError
@@ -51,13 +51,16 @@ def check_options(
 class RuleTable(Generic[Rule]):
     """The rules of one kind: those of this package, those that were registered, and any importable one as `module:Class`."""
 
+    _OWN: ClassVar[str] = "module:Class"
+    """How a rule that is none of this package is named where it is not registered."""
+
     kind: str
     """What errors call a rule, such as "allocation rule"."""
     own: Mapping[str, Callable[..., Rule]]
     error: type[TreeRolloutError]
     unknown: type[TreeRolloutError]
     check: Callable[[str, Any], Rule]
-    """Makes a rule of one's own, under its name, one whose answers are checked; raises `error` where it lacks something."""
+    """Makes a rule of what a class made, under its name, one whose answers are checked; raises `error` where it lacks something."""
     registered: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
@@ -78,44 +81,37 @@ class RuleTable(Generic[Rule]):
         """The rule called `name` with its options."""
         given = dict(options or {})
         maker = self.own.get(name) if isinstance(name, str) else None
-        if maker is not None:
-            check_options(self.kind, name, maker, given, self.error)
-            return maker(**given)
-        own = self._found(name)
-        check_options(self.kind, name, own, given, self.error)
-        return self.check(name, own(**given))
+        if maker is None:
+            return self._make_own(name, self._found(name), given)
+        check_options(self.kind, name, maker, given, self.error)
+        return maker(**given)
 
     def _found(self, name: str) -> Callable[..., Any]:
         """What was registered or can be imported under that name."""
         if isinstance(name, str) and name in self.registered:
             return self.registered[name]
         if not isinstance(name, str) or ":" not in name:
-            raise self.unknown(f"no {self.kind} is called {name!r}; {nearest(str(name), self.names())} (or your own as module:Class)")
+            raise self.unknown(f"no {self.kind} is called {name!r}; {nearest(str(name), self.names())} (or your own as {self._OWN})")
         return imported(name, self.error)
 
+    def _make_own(self, name: str, rule: Callable[..., Any], given: dict[str, Any]) -> Rule:
+        """A rule that is none of this package, with its options."""
+        check_options(self.kind, name, rule, given, self.error)
+        return self.check(name, rule(**given))
 
-@dataclass(frozen=True)
-class FunctionTable(Generic[Rule]):
-    """Rules that a plain function may be as well: those of this package, those that were registered, any importable `module:function`."""
 
-    kind: str
-    """What errors call a rule, such as "branching rule"."""
-    own: Mapping[str, Callable[..., Rule]]
-    error: type[TreeRolloutError]
-    unknown: type[TreeRolloutError]
+@dataclass(frozen=True, kw_only=True)
+class FunctionTable(RuleTable[Rule]):
+    """A table whose rules a plain function may be as well, or any importable `module:function`."""
+
+    _OWN = "module:function"
+
     before: int
     """Arguments that a function gets before its options."""
     function: str
     """What such a function is, in an error's words: "a function from ... to ..."."""
     bind: Callable[[str, Callable[..., Any], Mapping[str, Any]], Rule]
     """Makes a rule of a function with its options, under its name, whose answers are checked."""
-    check: Callable[[str, Any], Rule]
-    """The same of what a class of one's own made; raises `error` where it lacks something."""
-    registered: dict[str, Callable[..., Any]] = field(default_factory=dict)
-
-    def names(self) -> list[str]:
-        """Those of this package, then those that were registered."""
-        return [*self.own, *self.registered]
 
     def register(self, name: str, rule: Callable[..., Any]) -> None:
         """Add a function or a class; a name that is taken is an error."""
@@ -127,22 +123,7 @@ class FunctionTable(Generic[Rule]):
             raise self.error(f"the {self.kind} {name!r} is a {type(rule).__name__}; give {self.function}")
         self.registered[name] = rule
 
-    def make(self, name: str, options: Mapping[str, Any] | None = None) -> Rule:
-        """The rule called `name` with its options."""
-        given = dict(options or {})
-        maker = self.own.get(name) if isinstance(name, str) else None
-        if maker is not None:
-            check_options(self.kind, name, maker, given, self.error)
-            return maker(**given)
-        thing = self._found(name)
-        is_class = isinstance(thing, type)
-        check_options(self.kind, name, thing, given, self.error, before=0 if is_class else self.before)
-        return self.check(name, thing(**given)) if is_class else self.bind(name, thing, given)
-
-    def _found(self, name: str) -> Callable[..., Any]:
-        """What was registered or can be imported under that name."""
-        if isinstance(name, str) and name in self.registered:
-            return self.registered[name]
-        if not isinstance(name, str) or ":" not in name:
-            raise self.unknown(f"no {self.kind} is called {name!r}; {nearest(str(name), self.names())} (or your own as module:function)")
-        return imported(name, self.error)
+    def _make_own(self, name: str, rule: Callable[..., Any], given: dict[str, Any]) -> Rule:
+        is_class = isinstance(rule, type)
+        check_options(self.kind, name, rule, given, self.error, before=0 if is_class else self.before)
+        return self.check(name, rule(**given)) if is_class else self.bind(name, rule, given)

@@ -20,7 +20,6 @@ from tree_rollout.errors import SamplerError
 from tree_rollout.ground import Ground
 from tree_rollout.growth import TreeGrowth
 from tree_rollout.live_trees import LiveTrees
-from tree_rollout.remote_env import EnvHosts
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
 from tree_rollout.schedule import SCHEDULERS
@@ -48,8 +47,7 @@ class Sampler:
         self.engine = engine
         self.settings = settings
         self._agent = agent
-        self._hosts = EnvHosts(make_env, settings.env_processes) if settings.env_processes else None
-        self._pool = EnvPool(self._hosts.make if self._hosts else make_env)
+        self._pool = EnvPool(make_env, settings.env_processes)
         self._workers = EnvWorkers(settings.env_threads)
         self._rule = branching_rule(settings.branching, settings.branching_options)
         self.allocation = allocation_rule(settings.allocation, settings.allocation_options)
@@ -170,11 +168,7 @@ class Sampler:
         self._abandon(self._paused)
         self._paused = []
         self._workers.close()
-        try:
-            self._pool.close()
-        finally:
-            if self._hosts:
-                self._hosts.close()
+        self._pool.close()
 
     def __enter__(self) -> "Sampler":
         return self

@@ -17,7 +17,6 @@ from tree_rollout.env_workers import EnvWorkers
 from tree_rollout.errors import SamplerError
 from tree_rollout.ground import Ground
 from tree_rollout.live_trees import LiveTrees
-from tree_rollout.remote_env import EnvHosts
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
 from tree_rollout.schedule import Continuous
@@ -55,8 +54,7 @@ class SteadySampler:
         if settings.token_budget is not None or settings.step_budget is not None:
             raise SamplerError("token_budget and step_budget are for the trees of a call, and here trees come one by one; leave them out")
         self.engine = engine
-        self._hosts = EnvHosts(make_env, settings.env_processes) if settings.env_processes else None
-        self._pool = EnvPool(self._hosts.make if self._hosts else make_env)
+        self._pool = EnvPool(make_env, settings.env_processes)
         self._workers = EnvWorkers(settings.env_threads)
         self._report = SamplerReport()
         rules = (settings, branching_rule(settings.branching, settings.branching_options))
@@ -120,8 +118,4 @@ class SteadySampler:
         for number in list(self._since):
             self.drop(number)
         self._workers.close()
-        try:
-            self._pool.close()
-        finally:
-            if self._hosts:
-                self._hosts.close()
+        self._pool.close()

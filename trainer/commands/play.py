@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     from trainer.console import Console
     from trainer.errors import UsageError
 
-    spec = envs.spec(_full_id(arguments.env))
+    spec = envs.spec(envs.full_id(arguments.env))
     if arguments.split is not None and arguments.split not in spec.splits:
         raise UsageError(f"{spec.id} has no split {arguments.split!r}; choose one of {', '.join(spec.splits)}")
     given = {"split": arguments.split, "max_turns": arguments.max_turns}
@@ -57,14 +57,6 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     finally:
         env.close()
     return 1 if arguments.policy == "expert" and not solved else 0
-
-
-def _full_id(name: str) -> str:
-    """`household` as `branchwise/Household-v0`; anything else is left for the registry to judge."""
-    import envs
-
-    matches = [spec.id for spec in envs.specs() if spec.id.partition("/")[2].rpartition("-v")[0].lower() == name.lower()]
-    return matches[-1] if matches else name
 
 
 def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console: "Console") -> bool:
