@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from ray_world import on, opened
-from words_world import run, trees
+from words_world import run
 
 from trainer.checkpoint import CheckpointSeries
 from trainer.errors import WorkerError
 from trainer.mini_batch import Share
 from trainer.run_folder import RunFolder
+from tree_rollout.trace import Trace
 
 pytestmark = [pytest.mark.usefixtures("no_curves"), pytest.mark.slow]
 SHARDED = {"run.workers": 1, "ray.learners": 2, "optimizer.sharding": "fsdp"}
@@ -25,6 +26,13 @@ def tensors(folder: RunFolder) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in checkpoint.tensors.items()}
 
 
+def sampled(folder: RunFolder) -> list[bytes]:
+    """All tokens of both iterations; their log-probabilities differ by rounding."""
+    with Trace.open(folder.trace, readonly=True) as trace:
+        summaries = [summary for iteration in (1, 2) for summary in trace.trees(iteration)]
+        return [turn.ids_T.tobytes() for summary in summaries for turn in trace.tree(summary.id).turns]
+
+
 def test_a_run_with_two_ranks_learns_what_one_process_learns_and_goes_on_without_them(
     cluster: Any, finished: RunFolder, tmp_path: Path
 ) -> None:
@@ -33,7 +41,7 @@ def test_a_run_with_two_ranks_learns_what_one_process_learns_and_goes_on_without
         out = tmp_path / f"to {len(second)}"
         run(out, {**first, "run.iterations": 1})
         folder = run(out, {**second, "run.iterations": 2}, resume=True)
-        assert trees(folder) == trees(finished)
+        assert sampled(folder) == sampled(finished)
         expected, learned = tensors(finished), tensors(folder)
         assert expected.keys() == learned.keys()
         for name, tensor in expected.items():
