@@ -28,8 +28,9 @@ _FREE_ON_RESUME = {
     "run.grace_s",
     "run.straggler_wait_s",
     "run.loggers",
+    "optimizer.sharding",
 }
-"""Settings that may differ when a run goes on: they do not change what an iteration computes."""
+"""Settings that may differ when a run goes on: they do not change what an iteration computes, the last one but by rounding."""
 
 
 class RunFolder:

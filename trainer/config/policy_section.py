@@ -1,6 +1,6 @@
 """Settings of the policy's network."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -33,6 +33,9 @@ class PolicyConfig(Section):
     """Hugging Face folder of an existing model with its tokenizer, or `smollm2`; null builds a new one from the sizes below."""
     lora: LoraConfig = LoraConfig()
     """Low-rank adapters instead of all weights."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """What the model computes in, in sampling and learning. With bfloat16 the optimizer keeps all that is trained in float32, and the model
+    sees a rounded copy; adapters stay float32."""
     layers: int = Field(default=4, ge=1, le=128)
     """Transformer blocks."""
     hidden: int = Field(default=128, ge=8, le=16_384)
@@ -53,7 +56,9 @@ class PolicyConfig(Section):
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.path is not None:
-            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "lora", "max_length")}
+            sizes = {
+                name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "lora", "dtype", "max_length")
+            }
             changed = [name for name, field in sizes.items() if getattr(self, name) != field.default]
             if changed:
                 raise ValueError(f"policy.{changed[0]} has no effect on the model in policy.path; leave one of the two out")
