@@ -28,7 +28,8 @@ class PolicyConfig(Section):
     """The policy's network: built from these sizes, or read from a folder."""
 
     path: str | None = None
-    """Hugging Face folder of an existing model with its tokenizer, or `smollm2`; null builds a new one from the sizes below."""
+    """Hugging Face folder of an existing model with its tokenizer, a run folder (its last policy), or `smollm2`; null builds a new one from
+    the sizes below."""
     lora: LoraConfig = LoraConfig()
     """Low-rank adapters instead of all weights."""
     layers: int = Field(default=4, ge=1, le=128)
