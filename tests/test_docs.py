@@ -19,7 +19,7 @@ import credit
 import envs
 from trainer.arguments import Parser
 from trainer.load_config import benchmarks, load_config
-from trainer.overrides import split_arguments
+from trainer.overrides import split_arguments, take_options
 from trainer.settings import find, settings
 from tree_rollout.stepping import step
 from tree_rollout.stop_reason import StopReason
@@ -135,6 +135,9 @@ def check_verb(page: Path, words: list[str], tmp_path: Path, registered: bool = 
             file = tmp_path / parsed.config.name
             file.write_text(blocks(page, "yaml")[0].text)
         load_config(parsed.benchmark or benchmarks()[0], file, overrides)
+    elif words[0] == "sft":
+        take_options(parsed, overrides, {"from": "sft.trace", "keep": "sft.keep"})
+        load_config(parsed.benchmark, None, overrides, model=parsed.model)
     elif words[0] == "play" and registered:
         spec = envs.spec(envs.full_id(parsed.env))
         assert parsed.split is None or parsed.split in spec.splits

@@ -55,9 +55,7 @@ def _check(config: Config) -> None:
         if name in config.env.kwargs:
             raise ConfigError(f"env.kwargs.{name} would overrule other settings; leave it out and set {settings}")
     if config.sft.trace is None and config.warmstart.steps == 0:
-        raise ConfigError(
-            "warmstart.steps 0 leaves nothing to imitate the demonstrator for; set it to 1 or more, or name a run with --from"
-        )
+        raise ConfigError("warmstart.steps 0 leaves no step to imitate the demonstrator in; set it to 1 or more, or name a run: --from RUN")
 
 
 def _write_results(config: Config, folder: RunFolder, state: SftState) -> None:
