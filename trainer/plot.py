@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,8 @@ def write_figure(figure: Figure, path: Path, what: str) -> None:
         figure.savefig(partial, format="png")
         os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise RunFolderError(f"{what} {path} cannot be written: {error.strerror or error}") from error
 
 

@@ -60,6 +60,6 @@ def _check(config: Config) -> None:
 
 def _write_results(config: Config, folder: RunFolder, state: SftState) -> None:
     metrics = read_metrics(folder.metrics)
-    source = "the demonstrator" if config.sft.trace is None else f"{config.sft.keep} of {config.sft.trace}"
+    source = "the demonstrator" if config.sft.trace is None else f"{config.sft.keep} of {Path(config.sft.trace).name}"
     loss_curve(metrics, state.evaluations, folder.loss_curve, title=f"{config.benchmark}: imitation of {source}, seed {config.run.seed}")
     write_json(folder.result, sft_record(config, state, metrics))

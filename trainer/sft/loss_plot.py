@@ -28,6 +28,7 @@ def loss_curve(metrics: Sequence[Mapping[str, Any]], evaluations: Sequence[Evalu
     _losses(left, metrics)
     _success(right, evaluations)
     left.set_title(title, loc="left", color=INK, fontsize=10, pad=10)
+    figure.legend(loc="outside lower left", frameon=False, ncols=4, fontsize=9)
     write_figure(figure, path, "the loss curve")
 
 
@@ -41,12 +42,11 @@ def _losses(axes: Axes, metrics: Sequence[Mapping[str, Any]]) -> None:
             steps, losses = zip(*measured, strict=True)
             label = f"{label}: {losses[0]:.3f} to {losses[-1]:.3f}"
             axes.plot(steps, losses, color=colour, label=label, lw=width, marker=marker, ms=4)
-    axes.set(xlabel="optimizer step", ylabel="loss, nats per token", ylim=(0, None))
+    highest = max((record[name] for record in metrics for name in ("loss", "validation_loss") if name in record), default=1.0)
+    axes.set(xlabel="optimizer step", ylabel="loss, nats per token", ylim=(0, 1.05 * highest))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.grid(axis="y", color=FAINT, lw=0.6)
     axes.set_axisbelow(True)
-    if axes.lines:
-        axes.legend(frameon=False, fontsize=9)
 
 
 def _success(axes: Axes, evaluations: Sequence[Evaluation]) -> None:
@@ -62,4 +62,3 @@ def _success(axes: Axes, evaluations: Sequence[Evaluation]) -> None:
     axes.set_xticks([0, 1], ["before", "after"])
     axes.grid(axis="y", color=FAINT, lw=0.6)
     axes.set_axisbelow(True)
-    axes.legend(frameon=False, fontsize=9)
