@@ -165,10 +165,20 @@ class WarmStart:
         pool.call("forget", [()] * shards)
         save_sealed(backend.model, backend.tokenizer, self.policy)
         report = WarmStartReport(teacher.seconds / 60, steps, teacher.tokens, teacher.loss)
-        _write(self._course, teacher.course)
-        _write(self._report, asdict(report))
+        self._write(report, teacher.course)
         shutil.rmtree(self._drafts.folder, ignore_errors=True)
         return report
+
+    def _write(self, report: WarmStartReport, course: list[dict[str, float]]) -> None:
+        """The report comes last: where it is, all is there."""
+        for path, value in ((self._course, course), (self._report, asdict(report))):
+            draft = path.with_suffix(".draft")
+            try:
+                draft.write_text(json.dumps(value))
+                os.replace(draft, path)
+            except OSError as error:
+                draft.unlink(missing_ok=True)
+                raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def _check(self, policy: Path) -> None:
         try:
@@ -178,16 +188,6 @@ class WarmStart:
 
     def _damaged(self, what: str) -> CheckpointError:
         return CheckpointError(f"the start policy in {self.folder} is damaged: {what}; remove that folder, and the next run makes it anew")
-
-
-def _write(path: Path, value: Any) -> None:
-    draft = path.with_suffix(".draft")
-    try:
-        draft.write_text(json.dumps(value))
-        os.replace(draft, path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _key(config: Config) -> str:
