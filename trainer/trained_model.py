@@ -43,7 +43,7 @@ def check_lora(config: PolicyConfig) -> None:
 def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """The policy in a folder, with fresh adapters where the configuration has any; `seed` decides their (ineffective) first values.
 
-    Raises `ConfigError` for `policy.lora.targets` that the model does not have.
+    Raises `ConfigError` for `policy.lora.targets` and `policy.lora.last_blocks` that the model does not have.
     """
     model, tokenizer = load_policy(folder)
     if config.lora.rank is None:
@@ -51,7 +51,8 @@ def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrai
     settings: Any = _peft().LoraConfig(
         r=config.lora.rank,
         lora_alpha=config.lora.alpha if config.lora.alpha is not None else 2 * config.lora.rank,
-        target_modules=config.lora.targets or "all-linear",
+        target_modules=config.lora.targets or _linear_layers(model),
+        layers_to_transform=_last_blocks(model, config.lora.last_blocks),
         lora_dropout=0.0,  # A packed tree computes a shared token once, so there is no noise that only one rollout would see.
         task_type="CAUSAL_LM",
     )
@@ -60,11 +61,26 @@ def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrai
             torch.manual_seed(seed)
             _peft().inject_adapter_in_model(settings, model)
     except ValueError as error:
-        names = sorted({name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear)})
-        raise ConfigError(
-            f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {', '.join(names)}"
-        ) from error
+        names = ", ".join(_linear_layers(model))
+        raise ConfigError(f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {names}") from error
     return model.eval(), tokenizer
+
+
+def _linear_layers(model: PreTrainedModel) -> list[str]:
+    """Names of the linear layers within the blocks; the output layer is none of them."""
+    output = model.get_output_embeddings()
+    linear = {name for name, module in model.named_modules() if isinstance(module, nn.Linear) and module is not output}
+    return sorted({name.rpartition(".")[2] for name in linear})
+
+
+def _last_blocks(model: PreTrainedModel, count: int | None) -> list[int] | None:
+    """Numbers of the last `count` transformer blocks; None for all."""
+    if count is None:
+        return None
+    blocks: int = model.config.num_hidden_layers
+    if count > blocks:
+        raise ConfigError(f"policy.lora.last_blocks is {count}, but the model has {blocks} blocks; give fewer, or null for all")
+    return list(range(blocks - count, blocks))
 
 
 def trained_parameters(model: nn.Module) -> list[nn.Parameter]:

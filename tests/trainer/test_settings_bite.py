@@ -39,6 +39,7 @@ ELSEWHERE = {
     "policy.lora.rank": "test_adapters_begin_without_an_effect_and_alone_are_trained",
     "policy.lora.alpha": "test_each_setting_has_its_effect",
     "policy.lora.targets": "test_each_setting_has_its_effect",
+    "policy.lora.last_blocks": "test_the_blocks_before_the_last_ones_are_left_alone",
     "agent.chat_template": "test_an_agent_talks_as_it_is_configured",
     "agent.stop_tokens": "test_an_agent_talks_as_it_is_configured",
     "agent.system": "test_an_agent_talks_as_it_is_configured",

@@ -15,12 +15,14 @@ class LoraConfig(Section):
     alpha: Annotated[float, Field(gt=0)] | None = None
     """What an adapter adds is scaled by this / `rank`; null is twice the rank."""
     targets: list[str] = []
-    """Names of the layers that get an adapter, such as `q_proj`; empty: every linear layer but the output layer."""
+    """Names of the linear layers that get an adapter, such as `q_proj`; empty: every one but the output layer."""
+    last_blocks: Annotated[int, Field(ge=1)] | None = None
+    """Only the last so many transformer blocks get adapters: nothing is propagated back through those before; null: all."""
 
     @model_validator(mode="after")
     def _rank_fits(self) -> Self:
-        if self.rank is None and (self.alpha is not None or self.targets):
-            raise ValueError("policy.lora.alpha and policy.lora.targets have no effect without policy.lora.rank; set that too")
+        if self.rank is None and (self.alpha is not None or self.targets or self.last_blocks is not None):
+            raise ValueError("policy.lora.alpha, targets and last_blocks have no effect without policy.lora.rank; set that too")
         return self
 
 

@@ -73,7 +73,7 @@ class SftRun:
                 modes[mode] = measure(workers, self.config, self._tasks, self._kinds, mode, step)
                 self.progress.update(done, **{mode: modes[mode].success})
         state.evaluations.append(Evaluation(step, 0, modes))
-        return {f"eval_{mode}": measurement.success.rate for mode, measurement in modes.items()}
+        return state.evaluations[-1].figures()
 
     def validated(self, loss: float) -> dict[str, Any]:
         """Note the validation loss of the present weights; returns what goes into the metrics."""
