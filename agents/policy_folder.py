@@ -161,17 +161,29 @@ def load_policy(folder: str | os.PathLike[str], *, dtype: torch.dtype = torch.fl
         AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise PolicyError(f"{path / 'config.json'} does not describe a model: {_summary(error)}") from error
+    tokenizer = _read_tokenizer(path)
+    model = _load_model(path, dtype)
+    rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
+    if len(tokenizer) > rows:
+        raise PolicyError(f"{path} holds a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they belong to different policies")
+    return model, tokenizer
+
+
+def load_tokenizer(folder: str | os.PathLike[str]) -> PreTrainedTokenizerFast:
+    """Read the tokenizer of a policy folder alone; raises what `load_policy` raises."""
+    path = Path(folder)
+    _check_files(path)
+    return _read_tokenizer(path)
+
+
+def _read_tokenizer(path: Path) -> PreTrainedTokenizerFast:
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise PolicyError(f"the tokenizer in {path} cannot be read ({_summary(error)}); save it again, or use another folder") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise PolicyError(f"the tokenizer in {path} is a {type(tokenizer).__name__}; one with a tokenizer.json is needed")
-    model = _load_model(path, dtype)
-    rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
-    if len(tokenizer) > rows:
-        raise PolicyError(f"{path} holds a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they belong to different policies")
-    return model, tokenizer
+    return tokenizer
 
 
 def _check_files(path: Path) -> None:

@@ -1,7 +1,7 @@
 """The gradient of the *summed* loss of some trees: sums of several parts add up, and the learner divides by what they weigh together."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from trainer.loss import LossRule, batch_coefficients, policy_loss
 from trainer.mini_batch import Share
 from trainer.prefix_tree import PrefixTreeBatch, packs
 from trainer.ratio_groups import RatioGroups, sequence_groups, turn_groups
+from trainer.recomputed_layers import recomputed_layers
 from trainer.token_columns import Floats, empty_column, from_columns, split_column
 from trainer.token_logprobs import token_logprobs
 from trainer.trained_model import as_at_the_start, dtype_of
@@ -47,7 +48,11 @@ class PolicyGradient:
     def add(self, share: Share) -> LearnReport:
         """Add the gradient of the summed loss of a share's trees."""
         report = LearnReport()
-        with self._recomputed_layers(), tree_attention(self._model), self._criticised() as values:
+        with (
+            recomputed_layers(self._model, self._config.optimizer.gradient_checkpointing),
+            tree_attention(self._model),
+            self._criticised() as values,
+        ):
             for batch, part, counts in self._computed(share):
                 added = self._add(batch, part, values, counts)
                 report += added if counts else LearnReport()
@@ -109,21 +114,6 @@ class PolicyGradient:
         loss, budget = self._config.loss, self._config.optimizer.micro_batch_tokens
         cut = {"whole_rollouts": loss.ratio_of == "sequence", "by_length": loss.aggregation == "sequence"}
         return packs(share.trees, share.advantages, share.weights, budget, **cut)
-
-    @contextmanager
-    def _recomputed_layers(self) -> Iterator[None]:
-        """Where the settings ask for it, keep of a forward pass what goes into each layer alone, and compute the layer again backward."""
-        if not self._config.optimizer.gradient_checkpointing:
-            yield
-            return
-        training = self._model.training
-        self._model.gradient_checkpointing_enable({"use_reentrant": False})
-        self._model.train()  # Layers are computed again in this mode only; none of them drops anything out.
-        try:
-            yield
-        finally:
-            self._model.train(training)
-            self._model.gradient_checkpointing_disable()
 
     def _criticised(self) -> AbstractContextManager[Values | None]:
         return nullcontext() if self._critic is None else self._critic.beside(self._model)

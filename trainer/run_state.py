@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from trainer.evaluate import Evaluation, Measurement
+from trainer.evaluate import Evaluation
 from tree_rollout.task_history import TaskHistory
 
 
@@ -56,28 +56,11 @@ class RunState:
         """Plain values, for a checkpoint."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "evaluations"}
         plain |= {"stop_reasons": dict(self.stop_reasons), "seconds": dict(self.seconds), "history": self.history.to_json()}
-        return {
-            **plain,
-            "evaluations": [
-                {
-                    "iteration": evaluation.iteration,
-                    "generated_tokens": evaluation.generated_tokens,
-                    "modes": {name: measurement.as_json() for name, measurement in evaluation.modes.items()},
-                }
-                for evaluation in self.evaluations
-            ],
-        }
+        return {**plain, "evaluations": [evaluation.as_json() for evaluation in self.evaluations]}
 
     @classmethod
     def of_json(cls, plain: dict[str, Any]) -> "RunState":
         """What `as_json` gave."""
-        evaluations = [
-            Evaluation(
-                entry["iteration"],
-                entry["generated_tokens"],
-                {name: Measurement.of_json(measurement) for name, measurement in entry["modes"].items()},
-            )
-            for entry in plain["evaluations"]
-        ]
+        evaluations = [Evaluation.of_json(entry) for entry in plain["evaluations"]]
         history = TaskHistory.from_json(plain["history"]) if "history" in plain else TaskHistory()
         return cls(**{**plain, "stop_reasons": Counter(plain["stop_reasons"]), "evaluations": evaluations, "history": history})

@@ -23,6 +23,8 @@ from trainer.shared_parameters import SharedParameters
 from trainer.task_source import TaskMemory
 from trainer.token_columns import Floats
 from trainer.trained_model import load_trained
+from trainer.tree_encoding import KeptTree
+from trainer.tree_imitation import ImitationSums, TreeImitation
 from tree_rollout.sampler import Sampler
 from tree_rollout.sampler_report import SamplerReport
 from tree_rollout.sampler_settings import SamplerSettings
@@ -71,6 +73,19 @@ class Shard:
     def forget(self) -> None:
         """Let go of the demonstrations."""
         self._imitation = None
+
+    def demonstrated_loss(self, held_out: int) -> dict[str, float]:
+        """The sums of `Imitation.loss` over this shard's part of so many held-out episodes."""
+        config = self._config
+        return Imitation(config.env, config.warmstart, self._agent, self._shard, self._spec.shards, held_out=held_out).loss(self._model)
+
+    def imitate_trees(self, kept: Sequence[KeptTree]) -> ImitationSums:
+        """Add the gradient of the *summed* imitation loss of recorded trees to this shard's row."""
+        return TreeImitation(self._config.optimizer, self._model).add(kept)
+
+    def trees_loss(self, kept: Sequence[KeptTree]) -> ImitationSums:
+        """The summed imitation loss of recorded trees."""
+        return TreeImitation(self._config.optimizer, self._model).loss(kept)
 
     def sample(self, tasks: Sequence[Task], iteration: int, version: int, memory: TaskMemory) -> SamplerReport:
         """Grow one tree per task with the present weights."""

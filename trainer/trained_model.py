@@ -19,6 +19,7 @@ from agents.policy_folder import load_policy
 from agents.pretrained import smollm2
 from trainer.config import PolicyConfig
 from trainer.errors import ConfigError
+from trainer.run_folder import RunFolder
 
 ADAPTER = "adapter"
 """Folder inside a policy folder with the adapters alone, in the format of peft."""
@@ -26,8 +27,11 @@ _SMOLLM2 = "smollm2"
 
 
 def named_policy(path: str) -> Path:
-    """The folder that `policy.path` names; `smollm2` is made on first use."""
-    return smollm2() if path == _SMOLLM2 else Path(path)
+    """The folder that `policy.path` names: a model's, or that of a run, whose last policy is meant; `smollm2` is made on first use."""
+    if path == _SMOLLM2:
+        return smollm2()
+    run = RunFolder(Path(path))
+    return run.chosen_policy()[1] if run.is_run else run.path
 
 
 def check_lora(config: PolicyConfig) -> None:

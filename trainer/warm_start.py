@@ -63,6 +63,7 @@ class WarmStart:
         self._config = config
         self.folder = cache_folder() / "warmstart" / _key(config)
         self._report = self.folder / "report.json"
+        self._course = self.folder / "course.json"
         self._drafts = CheckpointSeries(self.folder / "drafts", keep=1)
 
     @property
@@ -104,6 +105,15 @@ class WarmStart:
             raise self._damaged(f"{self._report.name} cannot be read") from error
         self._check(self.policy)
         return report
+
+    def course(self) -> list[dict[str, float]]:
+        """Each step's loss and tokens; of a start policy that was finished before this was written down, nothing."""
+        if not self._course.is_file():
+            return []
+        try:
+            return [{"loss": float(step["loss"]), "tokens": int(step["tokens"])} for step in json.loads(self._course.read_text())]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise self._damaged(f"{self._course.name} cannot be read") from error
 
     def build(self, progress: Progress) -> None:
         """Make the untaught policy, unless it is there: tokenizer and weights from the warm start's seed, or the folder that was named."""
@@ -155,18 +165,20 @@ class WarmStart:
         pool.call("forget", [()] * shards)
         save_sealed(backend.model, backend.tokenizer, self.policy)
         report = WarmStartReport(teacher.seconds / 60, steps, teacher.tokens, teacher.loss)
-        self._write(report)
+        self._write(report, teacher.course)
         shutil.rmtree(self._drafts.folder, ignore_errors=True)
         return report
 
-    def _write(self, report: WarmStartReport) -> None:
-        draft = self._report.with_suffix(".draft")
-        try:
-            draft.write_text(json.dumps(asdict(report)))
-            os.replace(draft, self._report)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise CheckpointError(f"{self._report} cannot be written: {error.strerror or error}") from error
+    def _write(self, report: WarmStartReport, course: list[dict[str, float]]) -> None:
+        """The report comes last: where it is, all is there."""
+        for path, value in ((self._course, course), (self._report, asdict(report))):
+            draft = path.with_suffix(".draft")
+            try:
+                draft.write_text(json.dumps(value))
+                os.replace(draft, path)
+            except OSError as error:
+                draft.unlink(missing_ok=True)
+                raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def _check(self, policy: Path) -> None:
         try:
@@ -217,6 +229,8 @@ class _Teacher:
         self.tokens = 0
         self.loss = 0.0
         self.seconds = 0.0
+        self.course: list[dict[str, float]] = []
+        """Loss and tokens of each step so far."""
         self._started = time.monotonic()
 
     def update(self, sums: list[dict[str, float]]) -> None:
@@ -233,15 +247,17 @@ class _Teacher:
             optimizer.step()
         self._shared.serve()
         self.step += 1
-        self.tokens += int(sum(part["tokens"] for part in sums))
+        tokens = int(sum(part["tokens"] for part in sums))
+        self.tokens += tokens
         loss = sum(part["loss"] for part in sums) / weight
+        self.course.append({"loss": loss, "tokens": tokens})
         self.loss = loss if self.step == 1 else 0.98 * self.loss + 0.02 * loss
         now = time.monotonic()
         self.seconds, self._started = self.seconds + now - self._started, now
 
     def save(self, drafts: CheckpointSeries) -> None:
         """Write where it stands."""
-        state = {"step": self.step, "tokens": self.tokens, "loss": self.loss, "seconds": self.seconds}
+        state = {"step": self.step, "tokens": self.tokens, "loss": self.loss, "seconds": self.seconds, "course": self.course}
         tensors = {"weights": self._shared.weights_P}
         for name, (optimizer, _) in self._optimizers.items():
             tensors |= optimizer_tensors(optimizer, name)
@@ -255,5 +271,6 @@ class _Teacher:
             for name, (optimizer, _) in self._optimizers.items():
                 restore_optimizer(optimizer, draft.tensors, name)
             self.step, self.tokens, self.loss, self.seconds = state["step"], state["tokens"], state["loss"], state["seconds"]
+            self.course = list(state["course"])
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"checkpoint {draft.folder} does not fit this model: {error}; remove it to start again") from error

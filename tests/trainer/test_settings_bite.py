@@ -62,6 +62,8 @@ ELSEWHERE = {
     "ray.restarts": "test_more_deaths_than_allowed_end_the_run",
     "ray.start_deadline_s": "test_a_request_that_cannot_be_met_is_one_sentence",
     "ray.object_store_bytes": "test_a_full_object_store_is_one_sentence",
+    **{f"sft.{name}": "test_a_setting_of_sft_bites" for name in ("keep", "epochs", "steps", "tokens_per_step", "held_out_share")},
+    "sft.trace": "test_a_run_says_what_it_did",
     "run.backend": "test_a_run_on_ray_is_the_same_run",
     "run.mode": "test_trees_are_carried_over_updates",
     "run.max_staleness": "test_more_staleness_lets_more_trees_be_on_their_way",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from trainer.arguments import Parser, count
 from trainer.errors import UsageError
+from trainer.overrides import take_options
 
 SUMMARY = "train an agent on a benchmark"
 TAKES_SETTINGS = True
@@ -47,10 +48,7 @@ def configure(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     """Read the configuration, then train."""
-    for option, name in (("seed", "run.seed"), ("out", "run.out")):
-        value = getattr(arguments, option)
-        if value is not None and overrides.setdefault(name, str(value)) != str(value):
-            raise UsageError(f"--{option} {value} and --{name} {overrides[name]} contradict each other; leave one out")
+    take_options(arguments, overrides, {"seed": "run.seed", "out": "run.out"})
     from trainer.console import Console
     from trainer.load_config import benchmarks, load_config
 

@@ -18,6 +18,7 @@ from trainer.config.reward_section import RewardConfig
 from trainer.config.rollout_section import RolloutConfig
 from trainer.config.run_section import RunConfig
 from trainer.config.section import Section
+from trainer.config.sft_section import SftConfig
 from trainer.config.warmstart_section import WarmstartConfig
 
 
@@ -30,6 +31,7 @@ class Config(Section):
     policy: PolicyConfig = PolicyConfig()
     agent: AgentConfig = AgentConfig()
     warmstart: WarmstartConfig = WarmstartConfig()
+    sft: SftConfig = SftConfig()
     rollout: RolloutConfig = RolloutConfig()
     credit: CreditConfig = CreditConfig()
     critic: CriticConfig = CriticConfig()

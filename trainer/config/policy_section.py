@@ -30,7 +30,8 @@ class PolicyConfig(Section):
     """The policy's network: built from these sizes, or read from a folder."""
 
     path: str | None = None
-    """Hugging Face folder of an existing model with its tokenizer, or `smollm2`; null builds a new one from the sizes below."""
+    """Hugging Face folder of an existing model with its tokenizer, a run folder (its last policy), or `smollm2`; null builds a new one from
+    the sizes below."""
     lora: LoraConfig = LoraConfig()
     """Low-rank adapters instead of all weights."""
     dtype: Literal["float32", "bfloat16"] = "float32"
