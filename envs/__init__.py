@@ -19,6 +19,8 @@ from envs.registry import EnvSpec, full_id, make, make_bare, register_env, spec,
 from envs.text_env import TextEnv
 from envs.text_space import TextSpace
 
+SHOP_NEEDS = tuple(PackageNeed(module, "pip install 'branchwise[shop]'") for module in ("bm25s", "rapidfuzz"))
+
 register_env(
     "branchwise/Household-v0",
     "envs.household.env:HouseholdEnv",
@@ -26,6 +28,16 @@ register_env(
     abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
+)
+
+register_env(
+    "branchwise/Shop-v0",
+    "envs.web.shop.env:ShopEnv",
+    description="Buy what an instruction asks for in a WebShop-like shop with a generated catalogue; pages as text",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=SHOP_NEEDS,
+    splits=("train", "valid", "test"),
+    max_turns=20,
 )
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""Environments of the web: pages that are searched, read and clicked."""
