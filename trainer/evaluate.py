@@ -70,6 +70,13 @@ class Evaluation:
     """Tokens that had been sampled for training by then."""
     modes: dict[str, Measurement] = field(default_factory=dict)
 
+    def figures(self) -> dict[str, Any]:
+        """Success by mode and by type of task, for the record of the iteration; a type of which no rollout counts is left out."""
+        by_type = {
+            mode: {kind: share.rate for kind, share in measured.by_type.items() if share.trials} for mode, measured in self.modes.items()
+        }
+        return {f"eval_{mode}": measured.success.rate for mode, measured in self.modes.items()} | {"eval_by_type": by_type}
+
 
 def proportion_json(share: Proportion) -> dict[str, float | int | None]:
     """A proportion with its 95 % interval as plain values; the rate is None where nothing was tried."""

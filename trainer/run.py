@@ -136,8 +136,10 @@ class _Training:
         shown = {name: record[name] for name in ("train_success", "merge_rate", "invalid_share")}
         self._progress.update(number, tokens=self._state.generated_tokens, branches=self._state.branches, **shown)
         if number % self._config.evaluation.every == 0 or last:
+            before = self._state.seconds.get("evaluation", 0.0)
             evaluation, best = self._evaluate(), number in self._best()
-            record |= {f"eval_{name}": measurement.success.rate for name, measurement in evaluation.modes.items()}
+            record |= evaluation.figures()
+            record["phase_seconds"]["evaluation"] = self._state.seconds["evaluation"] - before
         metrics.append(record)
         stopping = self._stop.requested and not last
         if number % self._config.run.checkpoint_every == 0 or last or best or stopping:
