@@ -1,1 +1,1 @@
-"""Environments of the web: pages that are searched, read and clicked."""
+"""Environments of the web; those whose state lives in a page share one headless browser in each process."""
