@@ -22,12 +22,16 @@ def test_a_product_is_a_function_of_seed_and_place():
     assert generate(4, 17) == generate(4, 17)
     assert len({generate(seed, place).title for seed in (0, 1) for place in range(50)}) == 100
     golden = generate(0, 7)
-    assert (golden.code, golden.title, golden.price) == ("B64036", "Junvora body lotion, long lasting, cruelty free, shea butter", "$25.00")
+    assert (golden.code, golden.title, golden.price) == (
+        "wacobazex",
+        "Junvora body lotion, long lasting, cruelty free, shea butter",
+        "$25.00",
+    )
 
 
 def test_every_place_has_a_code_of_its_own():
     codes = {generate(0, place).code for place in range(0, CODES, 97)}
-    assert len(codes) == len(range(0, CODES, 97)) and all(re.fullmatch("B[0-9]{5}", code) for code in codes)
+    assert len(codes) == len(range(0, CODES, 97)) and all(re.fullmatch("([a-z]{2}){4}x", code) for code in codes)
     assert np.gcd(61_803, CODES) == 1, "the stride reaches every code"
 
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from bm25s import BM25
 from bm25s.tokenization import Tokenized
 
-from envs.web.shop.product import CODES, Product, generate
+from envs.web.shop.product import Product, generate
 from envs.web.shop.words import words
 
-LEAST, MOST = 1_000, CODES
+LEAST, MOST = 1_000, 100_000
 """Products that a catalogue may have."""
 FOUND = 50
 """Results that a search gives at most."""

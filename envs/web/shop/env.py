@@ -45,16 +45,16 @@ class ShopEnv(TextEnv):
         rng = np.random.default_rng([int(self.np_random.integers(2**62)), SPLITS.index(self.split)])
         self._goal = draw_goal(self.catalogue, self.split, rng)
         self._session, self._turns = Session(), 0
-        return f"{task_text(self._goal)}\n\n{text_page(self.catalogue, self._session)}", self._info(self._goal, True, None)
+        return f"{task_text(self._goal)}\n\n{self._show()}", self._info(self._goal, True, None)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """`search[words]` or `click[what stands on the page]`; "Nothing happens." answers what is not possible."""
-        goal, session = self._now()
-        after = follow(self.catalogue, session, action)
+        goal, _ = self._now()
+        after = self._follow(action)
         self._turns += 1
         if after is not None:
             self._session = after
-        observation = "Nothing happens." if after is None else text_page(self.catalogue, after)
+        observation = "Nothing happens." if after is None else self._show()
         bought = self._reward(goal, after) if after is not None and after.page is Page.DONE else None
         ended = bought is not None
         info = self._info(goal, after is not None, bought)
@@ -85,6 +85,14 @@ class ShopEnv(TextEnv):
         """An expert with flaws; `habits` are the rates in `FlawRates`."""
         flaws = FlawRates.of(habits).draw(rng)
         return lambda: self.expert_action(flaws)
+
+    def _follow(self, action: str) -> Session | None:
+        """Carry out an action: where it leads, or None where it is not possible."""
+        return follow(self.catalogue, self._session, action)
+
+    def _show(self) -> str:
+        """The present page."""
+        return text_page(self.catalogue, self._session)
 
     def _reward(self, goal: Goal, session: Session) -> Reward:
         return reward(goal, self.catalogue.product(goal.product), self.catalogue.product(session.product), filter(None, session.chosen))

@@ -10,13 +10,14 @@ from envs.web.shop.kinds import KINDS, Kind
 from envs.web.shop.options import BRAND_ENDS, BRAND_STARTS, OPTIONS
 from envs.web.shop.words import words
 
-CODES = 100_000
+_SYLLABLES = ["ba", "co", "di", "fu", "ga", "ho", "ji", "ku", "la", "mo", "ni", "pu", "ra", "so", "ti", "vu", "wa", "yo", "ze", "te"]
+CODES = len(_SYLLABLES) ** 4
 """Codes of products that there are; as many products can be told apart."""
 _STRIDE, _OFFSET = 61_803, 31_415
 """Walks through all codes without order: the stride shares no divisor with their number."""
 _PRAISE = ("I would buy it again", "exactly what I needed", "better than expected", "works as described")
-_T = TypeVar("_T")
 _BLAME = ("not what I hoped for", "arrived late", "smaller than it looks", "I sent it back")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,15 @@ class Product:
 
     @cached_property
     def code(self) -> str:
-        """What it is called in the shop: B and five digits."""
-        return f"B{(self.index * _STRIDE + _OFFSET) % CODES:05d}"
+        """What it is called in the shop: four syllables and an x.
+
+        Syllables are what a tokenizer makes one token of, wherever the code stands, so that a small model can copy it.
+        """
+        rest, said = (self.index * _STRIDE + _OFFSET) % CODES, ""
+        for _ in range(4):
+            rest, syllable = divmod(rest, len(_SYLLABLES))
+            said += _SYLLABLES[syllable]
+        return said + "x"
 
     @cached_property
     def title(self) -> str:

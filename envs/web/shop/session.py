@@ -72,7 +72,8 @@ def parse(action: str) -> Click | Search | None:
     match = _ACTION.fullmatch(action)
     if match is None:
         return None
-    inside = match[2].strip()
+    # What no page can be sent, or no text box holds, is nothing that a visitor can write.
+    inside = " ".join(match[2].encode("utf-8", "replace").decode().split())
     return Search(inside) if match[1].lower() == "search" else Click(inside.lower())
 
 
@@ -120,13 +121,21 @@ def _item_links(product: Product, session: Session) -> dict[str, Session]:
     return leads | {BUY: replace(session, page=Page.DONE)}
 
 
+def click(catalogue: Catalogue, session: Session, label: str) -> Session | None:
+    """Where a click leads; None where nothing of that name can be clicked."""
+    return next((leads for name, leads in links(catalogue, session).items() if name.lower() == label.lower()), None)
+
+
+def search(catalogue: Catalogue, session: Session, text: str) -> Session | None:
+    """The first page of what is found; None where there is nothing to search with, or for."""
+    if session.page is not Page.SEARCH or not text.strip():
+        return None
+    return Session(Page.RESULTS, catalogue.query(text))
+
+
 def follow(catalogue: Catalogue, session: Session, action: str) -> Session | None:
     """Where an action leads; None where it is not possible."""
     wanted = parse(action)
     if isinstance(wanted, Search):
-        if session.page is not Page.SEARCH or not wanted.text:
-            return None
-        return Session(Page.RESULTS, catalogue.query(wanted.text))
-    if wanted is None:
-        return None
-    return next((leads for label, leads in links(catalogue, session).items() if label.lower() == wanted.label), None)
+        return search(catalogue, session, wanted.text)
+    return click(catalogue, session, wanted.label) if wanted is not None else None
