@@ -6,6 +6,7 @@ A fork is another visit with the same session; the browser is given its cookie, 
 from typing import TYPE_CHECKING, Any
 
 from envs.web.browser import AllowedHosts, Tab, shared_browser
+from envs.web.shop.catalogue import LEAST
 from envs.web.shop.env import ShopEnv, Snapshot, task_text
 from envs.web.shop.server import COOKIE, Visit, shared_server
 from envs.web.shop.session import Click, Search, Session, parse
@@ -23,8 +24,8 @@ class ShopBrowserEnv(ShopEnv):
     step_deadline_s = 60.0
     reset_deadline_s = 120.0
 
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments)
+    def __init__(self, split: str = "train", max_turns: int = 20, products: int = LEAST, catalogue_seed: int = 0) -> None:
+        super().__init__(split, max_turns, products, catalogue_seed)
         self._tab: Tab | None = None
         self._key = ""
         self._stale = True
