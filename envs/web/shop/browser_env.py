@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _CALL_S = 20.0
 """Seconds that one action may take in the browser."""
+_WAIT_MS = 15_000
+"""Milliseconds that the browser may take to load a page, on a busy machine too."""
 
 
 class ShopBrowserEnv(ShopEnv):
@@ -80,6 +82,7 @@ class ShopBrowserEnv(ShopEnv):
             cookie: Any = {"name": COOKIE, "value": self._key, "url": server.url, "httpOnly": True, "sameSite": "Strict"}
 
             async def enter(page: "Page") -> None:
+                page.set_default_timeout(_WAIT_MS)
                 await tab.context.add_cookies([cookie])
                 await page.goto(server.url)
 
