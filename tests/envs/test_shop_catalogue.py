@@ -1,5 +1,6 @@
 """A catalogue follows from its size and seed; its products make sense, and are found by their words."""
 
+import copy
 import re
 import tracemalloc
 
@@ -97,7 +98,7 @@ def test_results_are_ordered_by_the_scores_of_bm25(catalogue):
 
 
 def test_a_catalogue_is_shared_and_the_seed_and_the_size_decide_it(catalogue):
-    assert shared_catalogue(1_000, 0) is catalogue
+    assert shared_catalogue(1_000, 0) is catalogue is copy.deepcopy([catalogue])[0]
     assert shared_catalogue(1_000, 1).product(0) != catalogue.product(0)
     assert Catalogue(1_100, 0).product(999) == catalogue.product(999)
 

@@ -5,6 +5,7 @@ Instances that ask for the same catalogue share one, so that a process pays for 
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,10 @@ class Catalogue:
         self._index.index(Tokenized(documents, self._vocabulary), create_empty_token=False, show_progress=False)
         self.product = lru_cache(maxsize=_HELD)(self._product)
         self.find = lru_cache(maxsize=_HELD)(self._find)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Catalogue":
+        """Itself: it never changes, and copies of an environment share it as instances do."""
+        return self
 
     def _product(self, place: int) -> Product:
         """The product at a place from 0 on."""
