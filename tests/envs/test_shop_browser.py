@@ -1,5 +1,6 @@
 """The shop in a browser does, action by action, what the shop as text does; its server shows a visit to its visitor alone."""
 
+import contextlib
 import http.client
 import re
 from dataclasses import replace
@@ -138,12 +139,10 @@ def test_hostile_titles_do_nothing_in_a_browser(server):
 
 def ask(server, method="GET", path="/", key="", form="", **headers):
     """The status and the body of an answer."""
-    connection = http.client.HTTPConnection(server.address, timeout=10)
-    connection.request(method, path, body=form or None, headers={"Cookie": f"{COOKIE}={key}", **headers})
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
-    return answer.status, body
+    with contextlib.closing(http.client.HTTPConnection(server.address, timeout=10)) as connection:
+        connection.request(method, path, body=form or None, headers={"Cookie": f"{COOKIE}={key}", **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def visit(server):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _CALL_S = 20.0
 """Seconds that one action may take in the browser."""
+_MOST_PAGES = 300
+"""Pages after which a tab is left for a new one: Playwright remembers every request of a tab for as long as it lives."""
 _WAIT_MS = 15_000
 """Milliseconds that the browser may take to load a page, on a busy machine too."""
 
@@ -30,12 +32,14 @@ class ShopBrowserEnv(ShopEnv):
         super().__init__(split, max_turns, products, catalogue_seed)
         self._tab: Tab | None = None
         self._key = ""
+        self._pages = 0
+        """Pages that the tab has shown."""
         self._stale = True
         """Whether the page in the tab is not the state's."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Draw a goal and open the shop."""
-        self._stale = True
+        """Draw a goal and open the shop, in a tab of its own."""
+        self._leave()
         return super().reset(seed=seed, options=options)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -44,13 +48,16 @@ class ShopBrowserEnv(ShopEnv):
 
     def close(self) -> None:
         """End the visit and the tab; the browser serves other environments."""
-        if self._tab is not None:
-            self._tab.close()
-            self._tab = None
+        self._leave()
         if self._key:
             shared_server().end(self._key)
             self._key = ""
         super().close()
+
+    def _leave(self) -> None:
+        if self._tab is not None:
+            self._tab.close()
+        self._tab, self._stale, self._pages = None, True, 0
 
     def _follow(self, action: str) -> Session | None:
         wanted = parse(action)
@@ -63,6 +70,7 @@ class ShopBrowserEnv(ShopEnv):
         if visit is None:
             raise RuntimeError("the shop's server has lost the visit")
         self._stale = False
+        self._pages += done
         return visit.session if done else None
 
     def _show(self) -> str:
@@ -72,10 +80,11 @@ class ShopBrowserEnv(ShopEnv):
         """The tab, with the page of the present state."""
         goal, session = self._now()
         server = shared_server()
-        if self._tab is None or not self._tab.alive:
+        if self._tab is None or not self._tab.alive or (self._stale and self._pages >= _MOST_PAGES):
+            self._leave()
             self._tab = shared_browser().open(AllowedHosts((server.address,)))
-            self._stale = True
         if self._stale:
+            self._pages += 1
             server.end(self._key)
             self._key = server.open(Visit(self.catalogue, task_text(goal), session))
             tab = self._tab
