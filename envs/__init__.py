@@ -28,6 +28,33 @@ register_env(
     max_turns=50,
 )
 
+_SHOP_NEEDS = tuple(PackageNeed(module, "pip install 'branchwise[shop]'") for module in ("bm25s", "rapidfuzz"))
+
+register_env(
+    "branchwise/Shop-v0",
+    "envs.web.shop.env:ShopEnv",
+    description="Buy what an instruction asks for in a WebShop-like shop with a generated catalogue; pages as text",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=_SHOP_NEEDS,
+    splits=("train", "valid", "test"),
+    max_turns=20,
+)
+
+register_env(
+    "branchwise/ShopBrowser-v0",
+    "envs.web.shop.browser_env:ShopBrowserEnv",
+    description="The same shop in headless Chromium: actions are typed and clicked in pages of a local web server",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=(
+        *_SHOP_NEEDS,
+        PackageNeed("jinja2", "pip install 'branchwise[shop]'"),
+        PackageNeed("playwright", "pip install 'branchwise[web]'"),
+        BrowserNeed(),
+    ),
+    splits=("train", "valid", "test"),
+    max_turns=20,
+)
+
 __all__ = [
     "Abilities",
     "AbilityError",

