@@ -27,6 +27,15 @@ register_env(
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
 )
+register_env(
+    "branchwise/Search-v0",
+    "envs.search.env:SearchEnv",
+    description="Questions of one to four hops about a generated corpus, or your own, that is searched by BM25",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=(PackageNeed("bm25s", install="pip install 'branchwise[search]'"),),
+    splits=("train", "test"),
+    max_turns=15,
+)
 
 __all__ = [
     "Abilities",
