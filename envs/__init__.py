@@ -28,6 +28,18 @@ register_env(
     max_turns=50,
 )
 register_env(
+    "branchwise/Bfcl-v0",
+    "envs.tools.bfcl.env:BfclEnv",
+    description="Multi-turn tool use: the Berkeley Function-Calling Leaderboard's conversations, APIs and checks",
+    abilities=Abilities(fork=ForkKind.EXACT, expert=True),
+    needs=(
+        PackageNeed("bfcl_eval", install="pip install --no-deps bfcl-eval==2026.3.23"),
+        PackageNeed("mpmath", install="pip install 'branchwise[bfcl]'"),
+    ),
+    splits=("train", "test"),
+    max_turns=40,
+)
+register_env(
     "branchwise/Search-v0",
     "envs.search.env:SearchEnv",
     description="Questions of one to four hops about a generated corpus, or your own, that is searched by BM25",
