@@ -27,6 +27,25 @@ register_env(
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
 )
+_MINIGRID = (PackageNeed("minigrid", install="pip install 'branchwise[minigrid]'"),)
+register_env(
+    "branchwise/BabyAI-v0",
+    "envs.adapters.minigrid_env:BabyAIEnv",
+    description="BabyAI's missions in grids, in words, with its bot as the expert",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=_MINIGRID,
+    splits=("train", "test"),
+    max_turns=64,
+)
+register_env(
+    "branchwise/MiniGrid-v0",
+    "envs.adapters.minigrid_env:MiniGridEnv",
+    description="MiniGrid's levels in words",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True),
+    needs=_MINIGRID,
+    splits=("train", "test"),
+    max_turns=64,
+)
 register_env(
     "branchwise/Bfcl-v0",
     "envs.tools.bfcl.env:BfclEnv",

