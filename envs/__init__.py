@@ -27,6 +27,18 @@ register_env(
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
 )
+register_env(
+    "branchwise/TextWorldExpress-v0",
+    "envs.adapters.textworld_express_env:TextWorldExpressEnv",
+    description="The games of TextWorldExpress, with the package's solutions as the expert",
+    abilities=Abilities(fork=ForkKind.REPLAY, signature=False, admissible=True, expert=True),
+    needs=(
+        PackageNeed("textworld_express", install="pip install 'branchwise[textworld-express]'"),
+        ProgramNeed("java", install="sudo apt-get install default-jre-headless"),
+    ),
+    splits=("train", "valid", "test"),
+    max_turns=50,
+)
 _MINIGRID = (PackageNeed("minigrid", install="pip install 'branchwise[minigrid]'"),)
 register_env(
     "branchwise/BabyAI-v0",

