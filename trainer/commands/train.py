@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
 
     if arguments.benchmark is None and not arguments.settings:
         raise UsageError(f"train needs a benchmark; choose one of {', '.join(benchmarks())}")
-    config = load_config(arguments.benchmark or benchmarks()[0], arguments.config, overrides, model=arguments.model)
+    config = load_config(arguments.benchmark or "household", arguments.config, overrides, model=arguments.model)
     if arguments.settings:
         from trainer.settings_table import print_settings
 
