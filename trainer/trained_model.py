@@ -42,8 +42,14 @@ def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrai
     Raises `ConfigError` for `policy.lora.targets` that the model does not have.
     """
     model, tokenizer = load_policy(folder)
+    add_adapters(config, model, seed)
+    return model.eval(), tokenizer
+
+
+def add_adapters(config: PolicyConfig, model: PreTrainedModel, seed: int) -> None:
+    """Give the model fresh adapters where the configuration has any, on the device that it is on; see `load_trained`."""
     if config.lora.rank is None:
-        return model, tokenizer
+        return
     settings: Any = _peft().LoraConfig(
         r=config.lora.rank,
         lora_alpha=config.lora.alpha if config.lora.alpha is not None else 2 * config.lora.rank,
@@ -60,7 +66,6 @@ def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrai
         raise ConfigError(
             f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {', '.join(names)}"
         ) from error
-    return model.eval(), tokenizer
 
 
 def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
