@@ -28,8 +28,14 @@ _FREE_ON_RESUME = {
     "run.grace_s",
     "run.straggler_wait_s",
     "run.loggers",
+    "policy.device",
+    "rollout.device",
+    "rollout.vllm.gpu_memory_utilization",
+    "rollout.vllm.cache_gib",
+    "rollout.vllm.tensor_parallel",
+    "rollout.vllm.sleep",
 }
-"""Settings that may differ when a run goes on: they do not change what an iteration computes."""
+"""Settings that may differ when a run goes on: they do not change what an iteration computes, beyond rounding on another device."""
 
 
 class RunFolder:

@@ -118,7 +118,7 @@ class WarmStart:
             texts = list(self._texts(progress))
             entities = sorted({match.group() for text in texts for match in _ENTITY.finditer(text)})
             tokenizer = train_tokenizer(texts, entities, config.policy.vocab_size)
-            sizes = config.policy.model_dump(exclude={"path", "lora", "vocab_size"})
+            sizes = config.policy.model_dump(exclude={"path", "lora", "device", "vocab_size"})
             model = build_policy(tokenizer, **sizes, seed=config.warmstart.seed)
         save_sealed(model, tokenizer, self.initial)
 
@@ -187,6 +187,8 @@ def _key(config: Config) -> str:
     policy = config.policy.model_dump(mode="json")
     if config.policy.lora.rank is None:
         del policy["lora"]
+    if config.policy.device == "cpu":
+        del policy["device"]
     if config.policy.path is not None and ((folder := named_policy(config.policy.path)) / "config.json").is_file():
         policy["path"] = folder_digest(folder)
     return config_hash(env, policy, config.warmstart, rest)[:16]

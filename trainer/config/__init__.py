@@ -14,6 +14,7 @@ from trainer.config.reward_section import RewardConfig
 from trainer.config.rollout_section import RolloutConfig
 from trainer.config.run_section import RunConfig
 from trainer.config.section import Section
+from trainer.config.vllm_section import VllmConfig
 from trainer.config.warmstart_section import WarmstartConfig
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RolloutConfig",
     "RunConfig",
     "Section",
+    "VllmConfig",
     "WarmstartConfig",
     "config_hash",
 ]

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from trainer.config.section import Section
+from trainer.config.section import Device, Section
 
 
 class LoraConfig(Section):
@@ -31,6 +31,9 @@ class PolicyConfig(Section):
     """Hugging Face folder of an existing model with its tokenizer, or `smollm2`; null builds a new one from the sizes below."""
     lora: LoraConfig = LoraConfig()
     """Low-rank adapters instead of all weights."""
+    device: Device = "cpu"
+    """Where gradients, log-probabilities and optimizer steps are computed: cpu; cuda, which deals the processes of a run over the GPUs
+    that they see; cuda:N for one of them; auto, which is cuda where there is a GPU that PyTorch can use, else cpu."""
     layers: int = Field(default=4, ge=1, le=128)
     """Transformer blocks."""
     hidden: int = Field(default=128, ge=8, le=16_384)
@@ -51,7 +54,8 @@ class PolicyConfig(Section):
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.path is not None:
-            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "lora", "max_length")}
+            others = ("path", "lora", "device", "max_length")
+            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in others}
             changed = [name for name, field in sizes.items() if getattr(self, name) != field.default]
             if changed:
                 raise ValueError(f"policy.{changed[0]} has no effect on the model in policy.path; leave one of the two out")
