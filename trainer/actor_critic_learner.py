@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import torch
 from transformers import PreTrainedModel
 
-from trainer.backend import PolicyLearner
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import Config
 from trainer.critic import Critic
@@ -31,6 +30,11 @@ class ActorCriticLearner:
         self._optimizer = torch.optim.AdamW(self._parameters, lr=config.critic.lr, betas=config.optimizer.betas, weight_decay=0.0)
         self.version = policy.version
         """Optimizer steps so far, those of the warm-up included; which weights serve."""
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """What steps: the policy's optimizer, then the critic's."""
+        return [*self._policy.optimizers, self._optimizer]
 
     def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         """One step of each; see `PolicyLearner.step`. `rate` is the policy's alone, and so is the norm that is returned."""
@@ -62,7 +66,7 @@ class ActorCriticLearner:
         self._optimizer.step()
 
 
-def make_learner(config: Config, model: PreTrainedModel, critic: Critic | None, shared: SharedParameters) -> PolicyLearner:
+def make_learner(config: Config, model: PreTrainedModel, critic: Critic | None, shared: SharedParameters) -> Learner | ActorCriticLearner:
     """The owner of the optimizers of what `shared` holds: the model's trained parameters, then the critic's where there is one."""
     if critic is None:
         return Learner(model, shared, config.optimizer)

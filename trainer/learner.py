@@ -51,6 +51,11 @@ class Learner:
         self.version = 0
         """Optimizer steps so far; which weights serve."""
 
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """What steps."""
+        return [self._optimizer]
+
     def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         """One optimizer step with `rate` times the learning rate of `iteration` (from 1) on `scale` times the shards' summed gradients.
 

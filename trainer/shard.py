@@ -29,8 +29,9 @@ from tree_rollout.sampler_settings import SamplerSettings
 from tree_rollout.steady_sampler import SteadySampler
 from tree_rollout.task import Task
 
-_ROWS = 32
-_MEASURED_AT_ONCE = 256
+ROWS = 32
+"""Sequences that an engine has room for at once; more on demand."""
+MEASURED_AT_ONCE = 256
 """Tasks of an evaluation that run together: their number bounds the memory, and is fixed so that results do not depend on it."""
 
 
@@ -79,7 +80,7 @@ class Shard:
 
     def steady(self) -> SteadySampler:
         """A sampler that grows trees without end, with the weights that it is given."""
-        engine = configured_engine(self._config, self._model, self._agent, rows=_ROWS)
+        engine = configured_engine(self._config, self._model, self._agent, rows=ROWS)
         return SteadySampler(engine, self._make_env, self._agent, rollout_settings(self._config), run_seed=self._config.run.seed)
 
     def learn(self, share: Share) -> LearnReport:
@@ -110,8 +111,8 @@ class Shard:
             rollout_deadline_s=rollout.deadline_s,
         )
         outcomes: list[Outcome] = []
-        for start in range(0, len(tasks), _MEASURED_AT_ONCE):
-            report = self._grow(tasks[start : start + _MEASURED_AT_ONCE], settings, seed, 0, version)
+        for start in range(0, len(tasks), MEASURED_AT_ONCE):
+            report = self._grow(tasks[start : start + MEASURED_AT_ONCE], settings, seed, 0, version)
             faults = {failure.task.seed: failure.message for failure in report.failures}
             outcomes += [Outcome.of(tree, faults.get(tree.seed, "")) for tree in report.trees]
         return outcomes
@@ -120,7 +121,7 @@ class Shard:
         self, tasks: Sequence[Task], settings: SamplerSettings, seed: int, iteration: int, version: int, memory: TaskMemory | None = None
     ) -> SamplerReport:
         if self._engine is None:
-            self._engine = configured_engine(self._config, self._model, self._agent, rows=_ROWS)
+            self._engine = configured_engine(self._config, self._model, self._agent, rows=ROWS)
         self._engine.version = version
         with Sampler(self._engine, self._make_env, self._agent, settings) as sampler:
             if memory is not None and memory.predictor is not None and sampler.allocation.predictor is not None:

@@ -29,6 +29,14 @@ class SharedParameters:
         self.weights_P = vector[:size]
         self.gradients_SP = vector[size:].view(shards, size)
 
+    @classmethod
+    def imagined(cls, model: nn.Module, rows: int) -> "SharedParameters":
+        """The same without memory, on the meta device, for a model that is there too."""
+        shared, size = object.__new__(cls), cls.size(model)
+        shared.weights_P = torch.empty(size, device="meta")
+        shared.gradients_SP = torch.empty(rows, size, device="meta")
+        return shared
+
     @staticmethod
     def size(model: nn.Module) -> int:
         """How many numbers the model's trained parameters hold; tied parameters count once."""

@@ -3,6 +3,8 @@
 Tokens are random, so two trees share nothing; in a run they share at least the system message, and take a little less.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from trainer.config import Config
@@ -73,13 +75,25 @@ def largest_pack(config: Config, shape: TurnShape, vocabulary: int) -> PrefixTre
     return pack(trees, [np.ones(len(tree.turns)) for tree in trees], [tree.path_weights() for tree in trees])
 
 
-def micro_batches(config: Config, shape: TurnShape, vocabulary: int) -> tuple[int, int, int, int]:
-    """Of one mini-batch's share of one shard: micro-batches, laid-out tokens, those laid out more than once, and tokens without sharing."""
+@dataclass(frozen=True, slots=True)
+class PackedShare:
+    """What one shard learns from in one optimizer step, packed."""
+
+    trees: int
+    micro_batches: int
+    sampled_tokens: int
+    unique_tokens: int
+    """Laid out, in each micro-batch that needs them."""
+    flat_tokens: int
+
+
+def micro_batches(config: Config, shape: TurnShape, vocabulary: int) -> PackedShare:
+    """One shard's share of one mini-batch, cut into micro-batches as training cuts it."""
     rng = np.random.default_rng(0)
     count = -(-config.rollout.tasks // (config.optimizer.mini_batches * config.run.shards))
     trees = [synthetic_tree(config, shape, rng, vocabulary) for _ in range(count)]
     ones, weights = [np.ones(len(tree.turns)) for tree in trees], [tree.path_weights() for tree in trees]
     whole, by_length = config.loss.ratio_of == "sequence", config.loss.aggregation == "sequence"
     cut = list(packs(trees, ones, weights, config.optimizer.micro_batch_tokens, whole_rollouts=whole, by_length=by_length))
-    tokens = [sum(getattr(part, name) for part in cut) for name in ("unique_tokens", "recomputed_tokens", "flat_tokens")]
-    return len(cut), tokens[0], tokens[1], tokens[2]
+    sampled = sum(int(turn.mask_T.sum()) for tree in trees for turn in tree.turns)
+    return PackedShare(count, len(cut), sampled, sum(part.unique_tokens for part in cut), sum(part.flat_tokens for part in cut))

@@ -1,0 +1,75 @@
+"""What a process holds all the time: the storages of the very objects that it builds, on the meta device, each counted once."""
+
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedConfig
+
+from trainer.actor_critic_learner import make_learner
+from trainer.config import Config
+from trainer.critic import trained
+from trainer.dry_run.live_bytes import bytes_of
+from trainer.dry_run.made_policy import made_policy
+from trainer.shared_parameters import SharedParameters
+from trainer.trained_model import trained_parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Bytes."""
+
+    parameters: int
+    """Numbers in the policy's weights and adapters; tied ones once. Not bytes."""
+    trained: int
+    """Those that are trained, the critic's included. Not bytes."""
+    fixed: int
+    """Weights and buffers of one model, with the critic's, that are not trained."""
+    weights: int
+    """What is trained, as models compute with it."""
+    master: int
+    """What is trained, as the optimizer sees it, where that is something else."""
+    gradient: int
+    """One row of gradients."""
+    optimizer: int
+    """The optimizer's state."""
+    checkpoint: int
+    """What a checkpoint keeps."""
+    policy: int
+    """The policy's weights by themselves, as a second model of them would hold."""
+    adapters: int
+    """The adapters by themselves; 0 where there are none."""
+
+
+def resident(config: Config, architecture: PreTrainedConfig) -> Resident:
+    """What the configuration's policy and critic take."""
+    made = made_policy(config, architecture)
+    model, critic = made.model, made.critic
+    whole = trained(model, critic)
+    adapters = [parameter for name, parameter in model.named_parameters() if ".lora_" in name]
+    plain = [parameter for name, parameter in model.named_parameters() if ".lora_" not in name]
+    policy, added = bytes_of([*plain, *model.buffers()]), bytes_of(adapters)
+    learned = {id(parameter) for parameter in trained_parameters(whole)}
+    fixed = bytes_of([*(p for p in whole.parameters() if id(p) not in learned), *whole.buffers()])
+    shared = SharedParameters.imagined(whole, rows=1)
+    shared.attach(whole)
+    learner = make_learner(config, model, critic, shared)
+    for optimizer in learner.optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = torch.empty_like(parameter)
+        optimizer.step()
+    tensors = learner.tensors()
+    state = [tensor for name, tensor in tensors.items() if not name.endswith("weights")]
+    weights = bytes_of(trained_parameters(whole))
+    return Resident(
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        trained=shared.weights_P.numel(),
+        fixed=fixed,
+        weights=weights,
+        master=bytes_of([*trained_parameters(whole), shared.weights_P]) - weights,
+        gradient=shared.gradients_SP.nbytes,
+        optimizer=bytes_of(state),
+        checkpoint=sum(tensor.nbytes for tensor in tensors.values()),
+        policy=policy,
+        adapters=added,
+    )
