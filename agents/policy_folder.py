@@ -165,8 +165,10 @@ def _move_into_place(temporary: Path, target: Path) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
-def load_policy(folder: str | os.PathLike[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def load_policy(folder: str | os.PathLike[str], *, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Read a causal language model and its tokenizer from a local folder: safetensors only, no code from the folder, no network.
+
+    Weights become `dtype`, whatever the files hold.
 
     Raises `PolicyError` where the folder is missing or incomplete, its files are damaged, or its parts do not fit together.
     """
@@ -182,7 +184,7 @@ def load_policy(folder: str | os.PathLike[str]) -> tuple[PreTrainedModel, PreTra
         raise PolicyError(f"the tokenizer in {path} cannot be read ({_summary(error)}); save it again, or use another folder") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise PolicyError(f"the tokenizer in {path} is a {type(tokenizer).__name__}; one with a tokenizer.json is needed")
-    model = _load_model(path)
+    model = _load_model(path, dtype)
     rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
     if len(tokenizer) > rows:
         raise PolicyError(f"{path} holds a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they belong to different policies")
@@ -206,8 +208,8 @@ def _check_files(path: Path) -> None:
         raise PolicyError(f"{path} has no model.safetensors; other weight formats are not read, save the model as safetensors")
 
 
-def _load_model(path: Path) -> PreTrainedModel:
-    options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
+def _load_model(path: Path, dtype: torch.dtype) -> PreTrainedModel:
+    options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": dtype}
     try:
         with _no_progress_bars():
             loaded = AutoModelForCausalLM.from_pretrained(path, **options, output_loading_info=True)

@@ -26,8 +26,9 @@ class ActorCriticLearner:
         self._critic_shared = critic_shared
         self._warmup_iterations = config.critic.warmup_iterations
         self._max_grad_norm = config.optimizer.max_grad_norm
-        self._parameters = list(critic.parameters())
-        self._optimizer = torch.optim.AdamW(self._parameters, lr=config.critic.lr, betas=config.optimizer.betas, weight_decay=0.0)
+        masters = critic_shared.masters(critic)
+        self._parameters = list(masters.values())
+        self._optimizer = torch.optim.AdamW(list(masters.items()), lr=config.critic.lr, betas=config.optimizer.betas, weight_decay=0.0)
         self.version = policy.version
         """Optimizer steps so far, those of the warm-up included; which weights serve."""
 
@@ -52,7 +53,7 @@ class ActorCriticLearner:
     def restore(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
         """Go on from a checkpoint's tensors."""
         try:
-            self._critic_shared.weights_P.copy_(tensors["critic_weights"])
+            self._critic_shared.load(tensors["critic_weights"])
             restore_optimizer(self._optimizer, tensors, "critic_adamw")
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this critic: {error}; start a new run") from error
@@ -64,6 +65,7 @@ class ActorCriticLearner:
         if not math.isfinite(norm):
             raise DivergedError(f"the critic's gradient of iteration {iteration} is not finite; start again with a lower critic.lr")
         self._optimizer.step()
+        self._critic_shared.serve()
 
 
 def make_learner(config: Config, model: PreTrainedModel, critic: Critic | None, shared: SharedParameters) -> Learner | ActorCriticLearner:

@@ -11,7 +11,7 @@ from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import OptimizerConfig
 from trainer.errors import CheckpointError, DivergedError
 from trainer.shared_parameters import SharedParameters
-from trainer.trained_model import trained_parameters
+from trainer.weight_decay import decay_groups
 
 
 def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
@@ -43,11 +43,9 @@ class Learner:
     def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig) -> None:
         self._shared = shared
         self._settings = settings
-        self._parameters = trained_parameters(model)
-        decayed = [parameter for parameter in self._parameters if parameter.ndim >= 2]
-        others = [parameter for parameter in self._parameters if parameter.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        self._optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=settings.betas)
+        masters = shared.masters(model)
+        self._parameters = list(masters.values())
+        self._optimizer = torch.optim.AdamW(decay_groups(masters, model, settings), lr=settings.lr, betas=settings.betas)
         self.version = 0
         """Optimizer steps so far; which weights serve."""
 
@@ -67,6 +65,7 @@ class Learner:
         for group in self._optimizer.param_groups:
             group["lr"] = rate * learning_rate(self._settings, iteration)
         self._optimizer.step()
+        self._shared.serve()
         self.version += 1
         return norm
 
@@ -77,7 +76,7 @@ class Learner:
     def restore(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
         """Go on from a checkpoint's tensors."""
         try:
-            self._shared.weights_P.copy_(tensors["weights"])
+            self._shared.load(tensors["weights"])
             restore_optimizer(self._optimizer, tensors, "adamw")
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this model: {error}; start a new run") from error

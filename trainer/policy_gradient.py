@@ -17,7 +17,7 @@ from trainer.prefix_tree import PrefixTreeBatch, packs
 from trainer.ratio_groups import RatioGroups, sequence_groups, turn_groups
 from trainer.token_columns import Floats, empty_column, from_columns, split_column
 from trainer.token_logprobs import token_logprobs
-from trainer.trained_model import as_at_the_start
+from trainer.trained_model import as_at_the_start, dtype_of
 from trainer.tree_attention import tree_attention
 from trainer.value_loss import value_loss
 
@@ -130,7 +130,7 @@ class PolicyGradient:
             with torch.no_grad(), tree_attention(self._model), as_at_the_start(self._model):
                 return self._logprobs(self._model, batch)
         if self._reference is None:
-            self._reference, _ = load_policy(self._start_policy)
+            self._reference, _ = load_policy(self._start_policy, dtype=dtype_of(self._config.policy))
         with torch.no_grad(), tree_attention(self._reference):
             return self._logprobs(self._reference, batch)
 

@@ -49,7 +49,7 @@ class Shard:
         self._model, self._tokenizer = load_trained(spec.config.policy, spec.policy_folder, spec.config.warmstart.seed)
         critic = make_critic(spec.config.critic, self._model)
         whole = trained(self._model, critic)
-        shared = SharedParameters(spec.parameters, SharedParameters.size(whole), len(spec.rows))
+        shared = SharedParameters.of(whole, spec.parameters, len(spec.rows))
         shared.attach(whole, spec.rows.index(shard) if shard in spec.rows else None)
         self._agent = configured_agent(spec.config.agent, self._tokenizer)
         self._engine: TransformersEngine | None = None

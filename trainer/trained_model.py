@@ -36,12 +36,17 @@ def check_lora(config: PolicyConfig) -> None:
         _peft()
 
 
+def dtype_of(config: PolicyConfig) -> torch.dtype:
+    """What the model computes in."""
+    return torch.bfloat16 if config.dtype == "bfloat16" else torch.float32
+
+
 def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """The policy in a folder, with fresh adapters where the configuration has any; `seed` decides their (ineffective) first values.
+    """The policy in a folder as `policy.dtype`, with fresh adapters (float32) where the configuration has any; `seed` decides their values.
 
     Raises `ConfigError` for `policy.lora.targets` that the model does not have.
     """
-    model, tokenizer = load_policy(folder)
+    model, tokenizer = load_policy(folder, dtype=dtype_of(config))
     add_adapters(config, model, seed)
     return model.eval(), tokenizer
 
@@ -66,11 +71,18 @@ def add_adapters(config: PolicyConfig, model: PreTrainedModel, seed: int) -> Non
         raise ConfigError(
             f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {', '.join(names)}"
         ) from error
+    for parameter in trained_parameters(model):
+        parameter.data = parameter.data.float()  # Few numbers, whose small changes a bfloat16 would not hold.
 
 
 def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
     """The parameters that are trained, in the order of the model; tied ones once."""
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return list(named_trained(model).values())
+
+
+def named_trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The same by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 @contextmanager
@@ -96,7 +108,7 @@ def merged_weights(model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
     for name, tensor in model.state_dict().items():
         if ".lora_" not in name:
             owner, _, leaf = name.replace(".base_layer.", ".").rpartition(".")
-            tensors[f"{owner}.{leaf}"] = tensor + added[owner].to(tensor.dtype) if leaf == "weight" and owner in added else tensor
+            tensors[f"{owner}.{leaf}"] = (tensor + added[owner]).to(tensor.dtype) if leaf == "weight" and owner in added else tensor
     return tensors
 
 

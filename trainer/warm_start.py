@@ -118,7 +118,7 @@ class WarmStart:
             texts = list(self._texts(progress))
             entities = sorted({match.group() for text in texts for match in _ENTITY.finditer(text)})
             tokenizer = train_tokenizer(texts, entities, config.policy.vocab_size)
-            sizes = config.policy.model_dump(exclude={"path", "lora", "device", "vocab_size"})
+            sizes = config.policy.model_dump(exclude={"path", "lora", "device", "dtype", "vocab_size"})
             model = build_policy(tokenizer, **sizes, seed=config.warmstart.seed)
         save_sealed(model, tokenizer, self.initial)
 
@@ -189,6 +189,8 @@ def _key(config: Config) -> str:
         del policy["lora"]
     if config.policy.device == "cpu":
         del policy["device"]
+    if config.policy.dtype == "float32":
+        del policy["dtype"]
     if config.policy.path is not None and ((folder := named_policy(config.policy.path)) / "config.json").is_file():
         policy["path"] = folder_digest(folder)
     return config_hash(env, policy, config.warmstart, rest)[:16]
@@ -201,10 +203,12 @@ class _Teacher:
         self._settings = config.warmstart
         self._shared = shared
         embedding = model.get_input_embeddings().weight
-        self._parameters = trained_parameters(model)
+        masters = shared.masters(model)
+        self._parameters = list(masters.values())
         lr_muon, lr_adamw = self._settings.lr_muon, self._settings.lr_adamw
-        matrices = [p for p in self._parameters if lr_muon is not None and p.ndim == 2 and p is not embedding]
-        others = [p for p in self._parameters if lr_muon is None or p.ndim != 2 or p is embedding]
+        by_muon = [lr_muon is not None and p.ndim == 2 and p is not embedding for p in trained_parameters(model)]
+        matrices = [named for named, chosen in zip(masters.items(), by_muon, strict=True) if chosen]
+        others = [named for named, chosen in zip(masters.items(), by_muon, strict=True) if not chosen]
         self._optimizers: dict[str, tuple[torch.optim.Optimizer, float]] = {}
         """By name, with the highest learning rate."""
         if lr_muon is not None and matrices:
@@ -229,6 +233,7 @@ class _Teacher:
             for group in optimizer.param_groups:
                 group["lr"] = peak * rate
             optimizer.step()
+        self._shared.serve()
         self.step += 1
         self.tokens += int(sum(part["tokens"] for part in sums))
         loss = sum(part["loss"] for part in sums) / weight
@@ -248,7 +253,7 @@ class _Teacher:
         """Go on from what `save` wrote."""
         try:
             state: dict[str, Any] = draft.state
-            self._shared.weights_P.copy_(draft.tensors["weights"])
+            self._shared.load(draft.tensors["weights"])
             for name, (optimizer, _) in self._optimizers.items():
                 restore_optimizer(optimizer, draft.tensors, name)
             self.step, self.tokens, self.loss, self.seconds = state["step"], state["tokens"], state["loss"], state["seconds"]

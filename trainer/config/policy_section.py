@@ -1,6 +1,6 @@
 """Settings of the policy's network."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,9 @@ class PolicyConfig(Section):
     device: Device = "cpu"
     """Where gradients, log-probabilities and optimizer steps are computed: cpu; cuda, which deals the processes of a run over the GPUs
     that they see; cuda:N for one of them; auto, which is cuda where there is a GPU that PyTorch can use, else cpu."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """What the model computes in, in sampling and learning. With bfloat16 the optimizer keeps all that is trained in float32, and the model
+    sees a rounded copy; adapters stay float32."""
     layers: int = Field(default=4, ge=1, le=128)
     """Transformer blocks."""
     hidden: int = Field(default=128, ge=8, le=16_384)
@@ -54,7 +57,7 @@ class PolicyConfig(Section):
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.path is not None:
-            others = ("path", "lora", "device", "max_length")
+            others = ("path", "lora", "device", "dtype", "max_length")
             sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in others}
             changed = [name for name, field in sizes.items() if getattr(self, name) != field.default]
             if changed:

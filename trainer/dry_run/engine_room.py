@@ -7,9 +7,8 @@ from transformers import PreTrainedConfig
 from agents.cached_model import CachedModel
 from agents.engine_counters import EngineCounters
 from agents.kv_cache import SHARE_FROM_BYTES, KVCache
-from trainer.config import Config, CriticConfig
-from trainer.config.policy_section import LoraConfig
-from trainer.dry_run.made_policy import made_policy
+from trainer.config import Config
+from trainer.dry_run.made_policy import plain_policy
 from trainer.dry_run.turn_shape import TurnShape
 from trainer.shard import MEASURED_AT_ONCE, ROWS
 
@@ -55,7 +54,5 @@ def vllm_bytes_per_token(config: Config, architecture: PreTrainedConfig) -> int:
 
 
 def _cache(config: Config, architecture: PreTrainedConfig, rows: int) -> KVCache:
-    # Adapters and critics have no keys and values of their own.
-    plain = config.model_copy(update={"policy": config.policy.model_copy(update={"lora": LoraConfig()}), "critic": CriticConfig()})
-    model = made_policy(plain, architecture).model
+    model = plain_policy(config, architecture, config.policy.dtype)
     return CachedModel(model, config.policy.max_length, SHARE_FROM_BYTES, EngineCounters()).build_cache(rows)

@@ -11,11 +11,12 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from trainer.config import Config
+from trainer.critic import trained
 from trainer.dry_run.live_bytes import LiveBytes
-from trainer.dry_run.made_policy import MadePolicy, made_policy
+from trainer.dry_run.made_policy import MadePolicy, made_policy, plain_policy
 from trainer.prefix_tree import PrefixTreeBatch
+from trainer.shared_parameters import SharedParameters
 from trainer.token_logprobs import packed_logits, score
-from trainer.trained_model import trained_parameters
 from trainer.tree_attention import tree_attention
 
 _FEW = 3
@@ -44,12 +45,10 @@ def step_memory(config: Config, architecture: PreTrainedConfig, batch: PrefixTre
 
 def _computed(config: Config, policy: MadePolicy, batch: PrefixTreeBatch) -> StepMemory:
     model, critic = policy.model, policy.critic
-    modules = [model] if critic is None else [model, critic]
-    for module in modules:
-        for parameter in trained_parameters(module):
-            parameter.grad = torch.empty_like(parameter)  # Gradients add up in rows that are there before.
-    known = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
-    known += [parameter.grad for module in modules for parameter in trained_parameters(module) if parameter.grad is not None]
+    whole = trained(model, critic)
+    shared = SharedParameters.imagined(whole, rows=1)
+    shared.attach(whole, 0)
+    known = [*whole.parameters(), *whole.buffers(), shared.weights_P, shared.gradients_SP]
     if config.optimizer.gradient_checkpointing:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -74,6 +73,18 @@ def _loss(config: Config, model: PreTrainedModel, batch: PrefixTreeBatch, rows_P
     logits_PV = packed_logits(model, batch, rows_P, attention="sdpa")
     logprobs_S, entropies_S = score(logits_PV, row_S, batch.targets_S, temperature=config.rollout.temperature, entropy_grad=entropy_grad)
     return logprobs_S.sum() + entropies_S.sum() if entropy_grad else logprobs_S.sum()
+
+
+def forward_peak(config: Config, architecture: PreTrainedConfig, batch: PrefixTreeBatch, dtype: str) -> int:
+    """Bytes that the plain model holds at the worst moment when it computes the batch's tokens once, without a gradient, in `dtype`.
+
+    No layer keeps anything for another, so a model of two layers says it of any depth.
+    """
+    model = plain_policy(config, architecture, dtype, _FEW - 1)
+    there = batch.to("meta")
+    with torch.no_grad(), tree_attention(model), LiveBytes([*model.parameters(), *model.buffers()]) as live:
+        packed_logits(model, there, torch.zeros(1, dtype=torch.int64, device="meta"), attention="sdpa")
+    return live.peak
 
 
 def with_checkpointing(config: Config, again: bool) -> Config:

@@ -7,8 +7,9 @@ from transformers import PreTrainedConfig
 from trainer.config import Config
 from trainer.dry_run.device import GIB
 from trainer.dry_run.engine_room import vllm_bytes_per_token
+from trainer.dry_run.live_bytes import bytes_of
 from trainer.dry_run.machine import Machine
-from trainer.dry_run.resident import plain_bytes
+from trainer.dry_run.made_policy import plain_policy
 from trainer.dry_run.step_memory import forward_peak
 from trainer.dry_run.turn_shape import TurnShape
 from trainer.prefix_tree import PrefixTreeBatch
@@ -41,7 +42,7 @@ def vllm_room(config: Config, architecture: PreTrainedConfig, shape: TurnShape, 
     """The room of one vLLM of the configuration."""
     vllm = config.rollout.vllm
     per_token = -(-vllm_bytes_per_token(config, architecture) // vllm.tensor_parallel)
-    weights = -(-plain_bytes(config, architecture, vllm.dtype) // vllm.tensor_parallel)
+    weights = -(-bytes_of(plain_policy(config, architecture, vllm.dtype).parameters()) // vllm.tensor_parallel)
     working = round(forward_peak(config, architecture, pack, vllm.dtype) * _BATCHED / pack.unique_tokens)
     if vllm.cache_gib is not None or config.rollout_device == "cpu":
         cache = (vllm.cache_gib or 1) * GIB

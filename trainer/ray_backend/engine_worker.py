@@ -52,7 +52,7 @@ class EngineWorker:
         """Serve these weights from now on; what grows without end takes them up between two turns."""
 
         def change() -> None:
-            np.copyto(self._shards.shared.weights_P.numpy(), weights_P)
+            self._shards.shared.load(weights_P)
 
         if self._steady is None:
             change()

@@ -32,7 +32,7 @@ class HeldShards:
         whole = trained(self.model, self.critic)
         with tempfile.TemporaryDirectory(prefix="branchwise-") as scratch:
             spec = ShardSpec(job.config, folder, folder, Path(scratch) / "parameters", gradients_of)
-            self.shared = SharedParameters(spec.parameters, SharedParameters.size(whole), len(spec.rows))
+            self.shared = SharedParameters.of(whole, spec.parameters, len(spec.rows))
             self.shared.publish(whole)
             self.shared.attach(whole)
             self.by_number = {number: Shard(spec, number, make_env) for number in numbers}

@@ -88,12 +88,12 @@ class PolicySaver:
     def __init__(self, config: Config, policy: Path, scratch: Path) -> None:
         self._model, self._tokenizer = load_trained(config.policy, policy, config.warmstart.seed)
         file = scratch / "parameters"
-        self._shared = SharedParameters(file, SharedParameters.size(self._model), 0)
+        self._shared = SharedParameters.of(self._model, file, 0)
         self._shared.publish(self._model)
         self._shared.attach(self._model)
         file.unlink()
 
     def save(self, weights_P: np.ndarray, folder: Path) -> None:
         """Write these weights, a critic's behind them left out, as a sealed policy folder."""
-        np.copyto(self._shared.weights_P.numpy(), weights_P[: len(self._shared.weights_P)])
+        self._shared.load(weights_P[: len(self._shared.weights_P)])
         save_sealed(self._model, self._tokenizer, folder)
