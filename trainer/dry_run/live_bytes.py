@@ -1,4 +1,4 @@
-"""What a computation holds at its worst moment is counted as it goes: each storage once, from the first operator that returns it to its end.
+"""What a computation holds at its worst moment is counted as it goes: each storage once, from the operator that returns it to its end.
 
 It counts on any device, and on meta, where tensors have shapes and no memory, it tells what the same computation would hold elsewhere.
 What an operator allocates for itself, and frees before it returns, is not seen.

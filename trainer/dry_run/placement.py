@@ -60,8 +60,8 @@ def on_ray(processes: Sequence[Process], gpus_per_node: int, strategy: str) -> l
         if number < 0:
             if strategy == "STRICT_PACK":
                 raise ConfigError(
-                    f"ray.strategy STRICT_PACK keeps all processes on one node, whose {gpus_per_node} GPUs have no room for {process.name}; "
-                    "ask for fewer GPUs, set ray.strategy to PACK, or give --gpus-per-node"
+                    f"ray.strategy STRICT_PACK keeps all processes on one node, whose {gpus_per_node} GPUs have no room for "
+                    f"{process.name}; ask for fewer GPUs, set ray.strategy to PACK, or give --gpus-per-node"
                 )
             nodes.append(_Node([1.0] * gpus_per_node))
             number, gpus = len(nodes) - 1, nodes[-1].room(process.gpus) or ()

@@ -18,7 +18,7 @@ from tree_rollout.turn import Origin, Turn
 def synthetic_tree(
     config: Config, shape: TurnShape, rng: np.random.Generator, vocabulary: int, most: float = float("inf")
 ) -> TrajectoryTree:
-    """One task's tree: the roots, then the forks, dealt to the roots and spread evenly over their turns; turns beyond `most` tokens fail."""
+    """One task's tree: the roots, then the forks, dealt to the roots and spread evenly over their turns; `most` tokens in all."""
     tree, size = TrajectoryTree(config.env.id, int(rng.integers(2**31))), 0
     roots, forks = config.rollout.roots, config.rollout.forks
     paths: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""How many tokens a turn has is measured on the environment's own episodes where it can be made, and a stated assumption where it cannot."""
+"""How many tokens a turn has is measured on the environment's own episodes where it can be made, and else is a stated assumption."""
 
 from dataclasses import dataclass
 
