@@ -20,8 +20,8 @@ class Device:
     """One GPU, or the memory of one machine."""
 
     name: str
-    capacity: int
-    """Bytes."""
+    capacity: int | None
+    """Bytes; None where it is another machine's, and not known."""
     parts: list[Part] = field(default_factory=list)
 
     def hold(self, process: str, name: str, size: int) -> None:
@@ -37,7 +37,7 @@ class Device:
     @property
     def fits(self) -> bool:
         """Whether the parts have room."""
-        return self.held <= self.capacity
+        return self.capacity is None or self.held <= self.capacity
 
     def sums(self) -> dict[str, int]:
         """Bytes by the names of the parts, in order of appearance."""

@@ -60,9 +60,10 @@ def estimate(config: Config, on: Machine) -> Estimate:
     if config.run.backend == "ray":
         places = on_ray(found, on.gpus, config.ray.strategy)
     else:
-        gpus = 1 if config.policy.device == "cpu" and config.rollout_device == "cpu" else on.gpus
-        device = config.policy.device if config.policy.device != "cpu" else config.rollout_device
-        places = on_this_machine(found, gpus, device)
+        device = config.policy.device if on.means_gpu(config.policy.device) else config.rollout_device
+        _, _, index = device.partition(":")
+        gpus = max(on.gpus, int(index or 0) + 1) if on.means_gpu(device) else 0
+        places = on_this_machine(found, gpus, int(index) if index else None, config.rollout.vllm.tensor_parallel)
     step = recomputed if config.optimizer.gradient_checkpointing else kept
     devices = settle(config, places, Holdings(held, step, room, vllm), on)
     return Estimate(

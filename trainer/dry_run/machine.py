@@ -24,6 +24,12 @@ class Machine:
     """Bytes of this machine's own memory."""
     detected: bool
     """Whether the GPUs are this machine's."""
+    named: bool
+    """Whether there are GPUs: this machine's, or such as were named."""
+
+    def means_gpu(self, setting: str) -> bool:
+        """Whether a setting of a device, such as cuda or auto, means a GPU."""
+        return setting.startswith("cuda") or (setting == "auto" and self.named)
 
 
 def machine(gpu_gib: float | None = None, gpus: int | None = None) -> Machine:
@@ -32,4 +38,10 @@ def machine(gpu_gib: float | None = None, gpus: int | None = None) -> Machine:
     gpu = torch.cuda.get_device_properties(0).total_memory if there else _GPU
     count = torch.cuda.device_count() if there else _GPUS_PER_NODE
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Machine(gpu if gpu_gib is None else round(gpu_gib * GIB), count if gpus is None else gpus, memory, there and gpu_gib is None)
+    return Machine(
+        gpu=gpu if gpu_gib is None else round(gpu_gib * GIB),
+        gpus=count if gpus is None else gpus,
+        memory=memory,
+        detected=there and gpu_gib is None,
+        named=there or gpu_gib is not None,
+    )

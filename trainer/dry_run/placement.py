@@ -70,18 +70,17 @@ def on_ray(processes: Sequence[Process], gpus_per_node: int, strategy: str) -> l
     return places
 
 
-def on_this_machine(processes: Sequence[Process], gpus: int, device: str) -> list[Place]:
-    """Processes of the local backend: `cuda` deals those that compute over the GPUs, `cuda:N` names one."""
-    _, _, index = device.partition(":")
+def on_this_machine(processes: Sequence[Process], gpus: int, index: int | None = None, width: int = 1) -> list[Place]:
+    """Processes of the local backend: those that host shards are dealt over the GPUs, `width` to each, or all have number `index`.
+
+    The optimizer is on the first GPU. Without GPUs (0) all are in the machine's memory.
+    """
     places: list[Place] = []
+    number = 0
     for process in processes:
-        if device == "cpu":
-            places.append(Place(process, 0, ()))
-        elif index:
-            places.append(Place(process, 0, (int(index),)))
-        else:
-            number = sum(1 for place in places if place.process.learns) if process.learns else 0
-            places.append(Place(process, 0, (number % gpus,)))
+        first = index if index is not None else number * width
+        places.append(Place(process, 0, tuple(dict.fromkeys((first + part) % gpus for part in range(width))) if gpus else ()))
+        number += bool(process.shards)
     return places
 
 

@@ -1,7 +1,7 @@
-"""Which processes a run has, and what each of them holds: the same counts that the backends start and build.
+"""Which processes a run has, and what each of them builds: the same counts that the backends start and build.
 
-A process that hosts shards has a model of its own for each of them, over one vector of what is trained; the process that owns the
-vector or the optimizer has one more.
+A process has a model for each shard that it hosts, on the device that it computes on. Who shares or steps on the vector of what is
+trained has one more, in the machine's memory, that looks at it.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,18 @@ class Process:
     name: str
     asks: dict[str, float]
     """CPUs and GPUs that it asks Ray for; empty on the local backend."""
-    models: int
-    """Models that it has, whose trained parameters are views of a vector."""
-    vector_rows: int | None
-    """Gradients beside the weights in the vector that it has; None where it looks at another process's."""
-    steps: bool
+    shards: int = 0
+    """Shards that it hosts."""
+    watches: bool = False
+    """Whether it has a model that looks at the vector."""
+    rows: int | None = None
+    """Gradients beside the weights in the vector of its own; None where it has none, or looks at another process's."""
+    steps: bool = False
     """Whether it owns the optimizer."""
-    learns: bool
-    """Whether it computes gradients."""
-    engines: int
-    """Engines that it samples with."""
+    learns: bool = False
+    """Whether its shards compute gradients."""
+    samples: bool = False
+    """Whether its shards sample."""
 
     @property
     def gpus(self) -> float:
@@ -34,32 +36,32 @@ class Process:
         return self.asks.get("GPU", 0.0)
 
 
-def processes(config: Config, engines: int | None = None) -> list[Process]:
-    """The processes of a run; on Ray, `engines` engine workers (None: as many as are configured, or one for each shard)."""
+def processes(config: Config) -> list[Process]:
+    """The processes of a run; on Ray with `run.workers` auto, an engine worker for each shard."""
     if config.run.backend == "local":
         return _local(config)
     from trainer.ray_backend.cluster import bundles  # imports ray
 
-    if engines is None:
-        engines = config.run.shards if config.run.workers == "auto" else config.run.workers
     shards, learners = config.run.shards, config.ray.learners
+    engines = shards if config.run.workers == "auto" else config.run.workers
     asked = iter(bundles(config, engines))
-    found = [Process("coordinator", {}, 1, None, False, False, 0)]
+    found = [Process("coordinator", {}, watches=True)]
     for rank in range(learners):
-        hosted = len(range(rank, shards, learners))
-        found.append(Process(f"learner {rank}", next(asked), 1 + hosted, shards if rank == 0 else hosted, rank == 0, True, 0))
+        hosted, first = len(range(rank, shards, learners)), rank == 0
+        rows = shards if first else hosted
+        found.append(Process(f"learner {rank}", next(asked), hosted, watches=True, rows=rows, steps=first, learns=True))
     for engine in range(engines):
         hosted = len(range(engine, shards, engines))
-        found.append(Process(f"engine worker {engine}", next(asked), 1 + hosted, 0, False, False, hosted))
-    return found + [Process(f"environment worker {index}", room, 0, None, False, False, 0) for index, room in enumerate(asked)]
+        found.append(Process(f"engine worker {engine}", next(asked), hosted, watches=True, rows=0, samples=True))
+    return found + [Process(f"environment worker {index}", room) for index, room in enumerate(asked)]
 
 
 def _local(config: Config) -> list[Process]:
     count, shards = workers(config), config.run.shards
     if count == 1:
-        return [Process("the run", {}, 1 + shards, shards, True, True, shards)]
+        return [Process("the run", {}, shards, watches=True, rows=shards, steps=True, learns=True, samples=True)]
     hosted = [len(range(first, shards, count)) for first in range(count)]
     return [
-        Process("coordinator", {}, 1, shards, True, False, 0),
-        *(Process(f"worker {index}", {}, number, None, False, True, number) for index, number in enumerate(hosted)),
+        Process("coordinator", {}, watches=True, rows=shards, steps=True),
+        *(Process(f"worker {index}", {}, number, learns=True, samples=True) for index, number in enumerate(hosted)),
     ]

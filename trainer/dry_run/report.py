@@ -48,16 +48,16 @@ def print_estimate(result: Estimate, needed: list[Requirement], console: Console
 def verdict(result: Estimate, change: Remedy | None) -> str:
     """One sentence."""
     if result.fits:
-        return "fits: " + ", ".join(f"{device.name} {_gib(device.held)} of {_gib(device.capacity)}" for device in fullest(result.devices))
+        return "fits: " + ", ".join(map(_filled, fullest(result.devices)))
     over = [device for device in result.devices if not device.fits]
     if over:
-        worst = max(over, key=lambda device: device.held - device.capacity)
+        worst = max(over, key=lambda device: device.held - (device.capacity or 0))
         name, size = max(worst.sums().items(), key=lambda item: item[1])
-        why = f"{worst.name} would hold {_gib(worst.held)} of {_gib(worst.capacity)}, most of it {name} ({_gib(size)})"
+        why = f"{_filled(worst)}, most of it {name} ({_gib(size)})"
     else:
         why = "vLLM's share of the GPU leaves no room for the keys and values of one rollout"
     if change is None:
-        return f"does not fit: {why}; no change of one setting is enough, take larger or more GPUs, or a smaller model"
+        return f"does not fit: {why}; no setting that was tried is enough, take larger or more GPUs, or a smaller model"
     settings = " and ".join(f"--{name} {str(value).lower()}" for name, value in change.settings.items())
     return f"does not fit: {why}; it fits with {settings} ({_gib(change.held)})"
 
@@ -92,7 +92,7 @@ def fullest(devices: list[Device]) -> list[Device]:
     """Of the GPUs the fullest, and of the machines' memories the fullest."""
     kinds: dict[bool, Device] = {}
     for device in devices:
-        gpu = device.name.startswith("GPU")
+        gpu = "GPU" in device.name
         if gpu not in kinds or device.held > kinds[gpu].held:
             kinds[gpu] = device
     return [kinds[gpu] for gpu in sorted(kinds, reverse=True)]
@@ -107,14 +107,14 @@ def _memory_table(devices: list[Device]) -> Table:
         else:
             like.append(device)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("memory")
+    table.add_column("what is held", no_wrap=True)
     for group in groups:
-        table.add_column(group[0].name + (f"\nand {len(group) - 1} like it" if len(group) > 1 else ""), justify="right")
+        table.add_column(group[0].name + (f"\nand {len(group) - 1} like it" if len(group) > 1 else ""), justify="right", no_wrap=True)
     sums = [group[0].sums() for group in groups]
     for name in dict.fromkeys(name for part in sums for name in part):
         table.add_row(name, *(_gib(part[name]) if name in part else "" for part in sums))
     table.add_row("together", *(_gib(group[0].held) for group in groups), style="bold")
-    table.add_row("there is", *(_gib(group[0].capacity) for group in groups))
+    table.add_row("there is", *("" if (room := group[0].capacity) is None else _gib(room) for group in groups))
     return table
 
 
@@ -138,10 +138,17 @@ def _cache_line(result: Estimate) -> str:
         )
     return (
         f"keys and values: vLLM has {_gib(max(0, vllm.cache))} for {vllm.tokens:,} tokens, {vllm.rollouts:,} of {room.rollouts:,} rollouts "
-        f"at their longest; weights {_gib(vllm.weights)}, computing {_gib(vllm.working)}"
+        f"at their longest; vLLM weights {_gib(vllm.weights)}, computing {_gib(vllm.working)}"
     )
 
 
+def _filled(device: Device) -> str:
+    return f"{device.name} holds {_gib(device.held)}" + ("" if device.capacity is None else f" of {_gib(device.capacity)}")
+
+
 def _gib(size: int) -> str:
-    """GiB with two digits, or MiB where that would be nothing."""
-    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / 2**20:.1f} MiB"
+    """GiB, or a smaller unit where that would be nothing."""
+    for unit, name in ((GIB, "GiB"), (2**20, "MiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size / 2**10:.1f} KiB"

@@ -60,13 +60,13 @@ def resident(config: Config, architecture: PreTrainedConfig) -> Resident:
         optimizer.step()
     tensors = learner.tensors()
     state = [tensor for name, tensor in tensors.items() if not name.endswith("weights")]
-    weights = bytes_of(trained_parameters(whole))
+    weights = sum(parameter.nbytes for parameter in trained_parameters(whole))
     return Resident(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         trained=shared.weights_P.numel(),
         fixed=fixed,
         weights=weights,
-        master=bytes_of([*trained_parameters(whole), shared.weights_P]) - weights,
+        master=shared.weights_P.nbytes if shared.rounded_P is not None else 0,
         gradient=shared.gradients_SP.nbytes,
         optimizer=bytes_of(state),
         checkpoint=sum(tensor.nbytes for tensor in tensors.values()),

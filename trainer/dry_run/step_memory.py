@@ -5,11 +5,12 @@ A model of many layers is computed with two and with three of them: each further
 
 import warnings
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from trainer.attention_plan import AttentionPlan
 from trainer.config import Config
 from trainer.critic import trained
 from trainer.dry_run.live_bytes import LiveBytes
@@ -56,7 +57,8 @@ def _computed(config: Config, policy: MadePolicy, batch: PrefixTreeBatch) -> Ste
         model.train()
     rows_P, row_S = torch.unique(batch.predictors_S, return_inverse=True)
     places = rows_P.to("meta"), row_S.to("meta")
-    there = batch.to("meta")
+    # A plan keeps what it has made for its blocks; each computation begins with a plan that has nothing.
+    there = replace(batch.to("meta"), plan=AttentionPlan(batch.plan.parents, batch.plan.lengths))
     with tree_attention(model), nullcontext() if critic is None else critic.beside(model) as values, LiveBytes(known) as live:
         loss = _loss(config, model, there, *places)
         if values is not None:
