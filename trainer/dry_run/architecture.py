@@ -55,8 +55,8 @@ def architecture_of(config: Config) -> Architecture:
     name = folder.name if path != "smollm2" else path
     if name not in packaged_names():
         raise ConfigError(
-            f"policy.path {path} holds no config.json, and no architecture is packaged as {name!r}; {nearest(name, packaged_names())}, or "
-            "put the model's config.json into that folder"
+            f"policy.path {path} holds no config.json; put the model's there, or name the folder after a packaged architecture: none is "
+            f"called {name!r}, {nearest(name, packaged_names())}"
         )
     packaged = packaged_architecture(name)
     if packaged.repository is None:

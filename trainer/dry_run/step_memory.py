@@ -82,7 +82,7 @@ def forward_peak(config: Config, architecture: PreTrainedConfig, batch: PrefixTr
 
     No layer keeps anything for another, so a model of two layers says it of any depth.
     """
-    model = plain_policy(config, architecture, dtype, _FEW - 1)
+    model = plain_policy(config, architecture, dtype, min(_FEW - 1, architecture.num_hidden_layers))
     there = batch.to("meta")
     with torch.no_grad(), tree_attention(model), LiveBytes([*model.parameters(), *model.buffers()]) as live:
         packed_logits(model, there, torch.zeros(1, dtype=torch.int64, device="meta"), attention="sdpa")
