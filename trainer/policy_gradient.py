@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from transformers import PreTrainedModel
@@ -10,6 +11,7 @@ from transformers import PreTrainedModel
 from agents.policy_folder import load_policy
 from trainer.config import Config, LossConfig
 from trainer.critic import Critic, Values
+from trainer.idle_share import idle_share
 from trainer.learn_report import LearnReport
 from trainer.loss import LossRule, batch_coefficients, policy_loss
 from trainer.mini_batch import Share
@@ -21,15 +23,24 @@ from trainer.trained_model import as_at_the_start, dtype_of
 from trainer.tree_attention import tree_attention
 from trainer.value_loss import value_loss
 
+if TYPE_CHECKING:
+    from trainer.ranks import Ranks  # It brings torch.distributed, which few processes need.
+
 
 class PolicyGradient:
-    """Adds gradients to the parameters of `model` and of `critic`; the policy in `start_policy` is read when the loss first asks for it."""
+    """Adds gradients to the parameters of `model` and of `critic`; the policy in `start_policy` is read when the loss first asks for it.
 
-    def __init__(self, config: Config, model: PreTrainedModel, start_policy: Path, critic: Critic | None = None) -> None:
+    Where `ranks` share the model, all compute equally many packs: who has fewer computes idle ones, which count nothing.
+    """
+
+    def __init__(
+        self, config: Config, model: PreTrainedModel, start_policy: Path, critic: Critic | None = None, ranks: "Ranks | None" = None
+    ) -> None:
         self._config = config
         self._model = model
         self._critic = critic
         self._start_policy = start_policy
+        self._ranks = ranks
         self._rule = loss_rule(config.loss)
         self._reference: PreTrainedModel | None = None
 
@@ -37,8 +48,9 @@ class PolicyGradient:
         """Add the gradient of the summed loss of a share's trees."""
         report = LearnReport()
         with self._recomputed_layers(), tree_attention(self._model), self._criticised() as values:
-            for batch in self._packs(share):
-                report += self._add(batch, share, values)
+            for batch, part, counts in self._computed(share):
+                added = self._add(batch, part, values, counts)
+                report += added if counts else LearnReport()
         return report
 
     def logprobs(self, share: Share) -> list[Floats]:
@@ -56,8 +68,8 @@ class PolicyGradient:
             assert values is not None, "without a critic there are no values"
             return self._columns(share, values.alone)
 
-    def _add(self, batch: PrefixTreeBatch, share: Share, values: Values | None) -> LearnReport:
-        """The same for what is packed together."""
+    def _add(self, batch: PrefixTreeBatch, share: Share, values: Values | None, counts: bool) -> LearnReport:
+        """The same for what is packed together; a gradient of 0 where it does not count."""
         settings, rule = self._config.loss, self._rule
         reference_S = self._reference_logprobs(batch) if rule.kl_coefficient else None
         logprobs_S, entropies_S = self._scored(self._model, batch, entropy_grad=rule.entropy_coefficient > 0)
@@ -79,8 +91,19 @@ class PolicyGradient:
             targets_S, old_S = from_columns(batch, share.targets), from_columns(batch, share.values)
             errors, report.values = value_loss(batch, values.after(batch), targets_S, old_S, coefficients_S, self._config.critic.clip)
             loss = loss + errors
-        loss.backward()
+        (loss if counts else 0.0 * loss).backward()
         return report
+
+    def _computed(self, share: Share) -> Iterator[tuple[PrefixTreeBatch, Share, bool]]:
+        """Each pack to compute, what it is a pack of, and whether it counts."""
+        if self._ranks is None:
+            yield from ((batch, share, True) for batch in self._packs(share))
+            return
+        known = list(self._packs(share))
+        idle = self._ranks.most(len(known)) - len(known)
+        yield from ((batch.to(self._ranks.device), share, True) for batch in known)
+        nothing = idle_share()
+        yield from ((batch.to(self._ranks.device), nothing, False) for _ in range(idle) for batch in self._packs(nothing))
 
     def _packs(self, share: Share) -> Iterator[PrefixTreeBatch]:
         loss, budget = self._config.loss, self._config.optimizer.micro_batch_tokens
@@ -109,8 +132,10 @@ class PolicyGradient:
         """What `numbers` says of the scored tokens of each pack, shape (S,), as one column per tree."""
         whole = empty_column(share.trees)
         with torch.no_grad():
-            for batch in self._packs(share):
-                whole[batch.tokens_S.numpy()] = numbers(batch).double().numpy()
+            for batch, _, counts in self._computed(share):
+                numbers_S = numbers(batch)
+                if counts:
+                    whole[batch.tokens_S.cpu().numpy()] = numbers_S.double().cpu().numpy()
         return split_column(whole, share.trees)
 
     def _logprobs(self, model: PreTrainedModel, batch: PrefixTreeBatch) -> torch.Tensor:
@@ -131,6 +156,8 @@ class PolicyGradient:
                 return self._logprobs(self._model, batch)
         if self._reference is None:
             self._reference, _ = load_policy(self._start_policy, dtype=dtype_of(self._config.policy))
+            if self._ranks is not None:
+                self._reference = self._ranks.sharded(self._reference.requires_grad_(False))
         with torch.no_grad(), tree_attention(self._reference):
             return self._logprobs(self._reference, batch)
 

@@ -28,6 +28,7 @@ _FREE_ON_RESUME = {
     "run.grace_s",
     "run.straggler_wait_s",
     "run.loggers",
+    "optimizer.sharding",
     "policy.device",
     "rollout.device",
     "rollout.vllm.gpu_memory_utilization",
@@ -35,7 +36,8 @@ _FREE_ON_RESUME = {
     "rollout.vllm.tensor_parallel",
     "rollout.vllm.sleep",
 }
-"""Settings that may differ when a run goes on: they do not change what an iteration computes, beyond rounding on another device."""
+"""Settings that may differ when a run goes on: they do not change what an iteration computes, beyond rounding with another sharding or on
+another device."""
 
 
 class RunFolder:

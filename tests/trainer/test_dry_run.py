@@ -21,7 +21,7 @@ from trainer.errors import ConfigError
 from trainer.load_config import load_config, models
 
 BIG = Machine(gpu=80 * GIB, gpus=8, memory=64 * GIB, detected=False, named=True)
-QWEN = ["qwen2.5-1.5b", "qwen2.5-1.5b-lora", "qwen2.5-7b-8gpu", "qwen2.5-7b-lora"]
+QWEN = ["qwen2.5-1.5b", "qwen2.5-1.5b-lora", "qwen2.5-7b-8gpu", "qwen2.5-7b-8gpu-full", "qwen2.5-7b-lora"]
 
 
 def on_gpu(path: Path, **changes: Any) -> Config:
@@ -143,6 +143,21 @@ def test_where_it_does_not_fit_the_setting_that_helps_is_named(tmp_path: Path) -
     none = replace(BIG, gpu=GIB)
     assert remedy(estimate(config, none), none) is None
     assert "no setting that was tried is enough" in verdict(estimate(config, none), None)
+
+
+def test_learners_that_share_the_policy_hold_a_part_each(tmp_path: Path) -> None:
+    ray = {"run.backend": "ray", "ray.learners": 2, "ray.learner_gpus": 1.0, "ray.engine_gpus": 1.0}
+    both = {"policy.device": "cuda", "run.shards": 2, "run.workers": 1, **ray}
+    whole = estimate(config_of(tmp_path, both), BIG)
+    parted = estimate(config_of(tmp_path, {**both, "optimizer.sharding": "fsdp"}), BIG)
+    held = parted.resident
+    first, second = (device for device in parted.devices if device.name in ("node 0 GPU 0", "node 0 GPU 1"))
+    assert list(first.sums().values()) == list(second.sums().values()), "nobody owns the optimizer alone"
+    assert first.sums()["optimizer state"] == -(-held.optimizer // 2)
+    assert first.sums()["trained weights"] == first.sums()["gradients"] == -(-held.gradient // 2)
+    assert first.sums()["gathered weights"] > 0
+    owner = next(device for device in whole.devices if device.name == "node 0 GPU 0")
+    assert owner.sums()["optimizer state"] == whole.resident.optimizer
 
 
 def test_vllm_takes_its_share_and_needs_room_for_a_rollout(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ ELSEWHERE = {
     "run.grace_s": "test_a_grace_period_ends_the_wait_for_the_iteration",
     "run.out": "each test here names its own",
     "run.workers": "test_two_processes_do_what_one_does",
+    "optimizer.sharding": "test_a_run_with_two_ranks_learns_what_one_process_learns_and_goes_on_without_them, test_a_rank_holds_about_half",
     "optimizer.gradient_checkpointing": "test_layers_that_are_computed_again_take_less_memory_and_have_the_same_gradient",
     "run.keep_best": "test_the_best_policy_is_kept",
     "run.loggers": "test_loggers_are_free_to_change_on_resume_and_get_what_was_before",

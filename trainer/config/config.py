@@ -133,6 +133,14 @@ class Config(Section):
     @model_validator(mode="after")
     def _ray_fits(self) -> Self:
         run, ray = self.run, self.ray
+        if self.optimizer.sharding == "fsdp" and run.backend != "ray":
+            raise ValueError(
+                f"optimizer.sharding fsdp needs run.backend ray, but that is {run.backend}; set it to ray, or sharding to none"
+            )
+        if self.optimizer.sharding == "fsdp" and self.critic.kind != "none":
+            raise ValueError(
+                f"optimizer.sharding fsdp is for a policy alone, but critic.kind is {self.critic.kind}; set one of the two to none"
+            )
         if run.backend != "ray":
             if ray != RayConfig():
                 given = next(iter(ray.model_dump(exclude_defaults=True)))

@@ -36,6 +36,8 @@ class OptimizerConfig(Section):
     compute what they have in common more than once; a single sequence beyond it is computed whole."""
     gradient_checkpointing: bool = False
     """Whether layers are computed again in the backward pass instead of being kept: about a third slower, with a fraction of the memory."""
+    sharding: Literal["none", "fsdp"] = "none"
+    """Whether each of `ray.learners` holds all weights and the first steps, or a part of weights, gradients and optimizer state (FSDP2)."""
     attention: Literal["auto", "sdpa", "flex"] = "auto"
     """What computes attention in training: sdpa one block of queries after the other, flex one fused kernel (CUDA alone); auto takes flex
     on CUDA and sdpa elsewhere."""

@@ -4,6 +4,7 @@ A process has a model for each shard that it hosts, on the device that it comput
 trained has one more, in the machine's memory, that looks at it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainer.config import Config
@@ -29,6 +30,8 @@ class Process:
     """Whether its shards compute gradients."""
     samples: bool = False
     """Whether its shards sample."""
+    ranks: int = 1
+    """Learners that share one model, of which this is one (`optimizer.sharding` fsdp)."""
 
     @property
     def gpus(self) -> float:
@@ -46,12 +49,21 @@ def processes(config: Config) -> list[Process]:
     engines = shards if config.run.workers == "auto" else config.run.workers
     asked = iter(bundles(config, engines))
     found = [Process("coordinator", {}, watches=True)]
+    if config.optimizer.sharding == "fsdp":
+        found += [Process(f"learner {rank}", next(asked), steps=True, learns=True, ranks=learners) for rank in range(learners)]
+        return found + _sampling(config, engines, asked)
     for rank in range(learners):
         hosted, first = len(range(rank, shards, learners)), rank == 0
         rows = shards if first else hosted
         found.append(Process(f"learner {rank}", next(asked), hosted, watches=True, rows=rows, steps=first, learns=True))
+    return found + _sampling(config, engines, asked)
+
+
+def _sampling(config: Config, engines: int, asked: Iterator[dict[str, float]]) -> list[Process]:
+    """Engine workers and environment workers, with what is left of what was asked."""
+    found = []
     for engine in range(engines):
-        hosted = len(range(engine, shards, engines))
+        hosted = len(range(engine, config.run.shards, engines))
         found.append(Process(f"engine worker {engine}", next(asked), hosted, watches=True, rows=0, samples=True))
     return found + [Process(f"environment worker {index}", room) for index, room in enumerate(asked)]
 

@@ -45,6 +45,10 @@ def settle(config: Config, places: Sequence[Place], holdings: Holdings, on: Mach
         process, host = place.process, device(place.node, -1)
         learns_on, samples_on = _computes_on(config, place, on)
         learner = device(place.node, learns_on)
+        if process.ranks > 1:
+            _hold_part(config, learner, process, holdings)
+            _context(learner, process, learns_on)
+            continue
         _hold_vector(host, process, holdings)
         _hold_shards(config, learner, process, holdings, copied=learner is not host)
         if process.steps:
@@ -54,7 +58,7 @@ def settle(config: Config, places: Sequence[Place], holdings: Holdings, on: Mach
             for gpu in vllm_gpus:
                 _hold_engine(config, device(place.node, gpu), process, holdings)
         for gpu in {learns_on, samples_on if process.samples else -1} - {-1}:
-            device(place.node, gpu).hold(process.name, "CUDA context (assumed)", CUDA_CONTEXT)
+            _context(device(place.node, gpu), process, gpu)
     return [devices[key] for key in sorted(devices) if devices[key].parts]
 
 
@@ -66,7 +70,32 @@ def _computes_on(config: Config, place: Place, on: Machine) -> tuple[int, int]:
     if process.samples and not process.learns:
         # Beside vLLM, models stay where vLLM's weights are taken from.
         return -1 if config.rollout.engine == "vllm" else samples_on, samples_on
-    return learns_on if process.shards or process.steps else -1, samples_on
+    return learns_on if process.learns or process.steps else -1, samples_on
+
+
+def _context(device: Device, process: Process, gpu: int) -> None:
+    if gpu >= 0:
+        device.hold(process.name, "CUDA context (assumed)", CUDA_CONTEXT)
+
+
+def _hold_part(config: Config, device: Device, process: Process, holdings: Holdings) -> None:
+    """A rank's part of the policy; a learner brings the whole of it, with what is trained in float32, before it is parted."""
+    held = holdings.resident
+
+    def part(size: int) -> int:
+        return -(-size // process.ranks)
+
+    before = device.held
+    device.hold(process.name, "frozen weights", part(held.fixed))
+    device.hold(process.name, "trained weights", part(held.gradient))
+    device.hold(process.name, "gradients", part(held.gradient))
+    device.hold(process.name, "optimizer state", part(held.optimizer))
+    if config.loss.kl_coefficient and not held.adapters:
+        device.hold(process.name, "reference policy", part(held.policy))
+    device.hold(process.name, "gathered weights", held.gathered)
+    device.hold(process.name, "gathered gradients", held.gathered_gradients)
+    device.hold(process.name, "activations", holdings.step.peak)
+    device.hold(process.name, "more at the start", max(0, held.fixed + held.gradient - (device.held - before)))
 
 
 def _hold_vector(host: Device, process: Process, holdings: Holdings) -> None:

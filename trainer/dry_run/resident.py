@@ -1,9 +1,10 @@
 """What a process holds all the time: the storages of the very objects that it builds, on the meta device, each counted once."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from trainer.actor_critic_learner import make_learner
 from trainer.config import Config
@@ -32,6 +33,10 @@ class Resident:
     """One row of gradients."""
     optimizer: int
     """The optimizer's state."""
+    gathered: int
+    """The weights that are whole at a time where learners share the policy: what is in no layer, a layer, and the next one."""
+    gathered_gradients: int
+    """The gradients of what is in no layer, and of a layer."""
     checkpoint: int
     """What a checkpoint keeps."""
     policy: int
@@ -50,6 +55,7 @@ def resident(config: Config, architecture: PreTrainedConfig) -> Resident:
     policy, added = bytes_of([*plain, *model.buffers()]), bytes_of(adapters)
     learned = {id(parameter) for parameter in trained_parameters(whole)}
     fixed = bytes_of([*(p for p in whole.parameters() if id(p) not in learned), *whole.buffers()])
+    gathered, gathered_gradients = _gathered(model)
     shared = SharedParameters.imagined(whole, rows=1)
     shared.attach(whole)
     learner = make_learner(config, model, critic, shared)
@@ -69,7 +75,19 @@ def resident(config: Config, architecture: PreTrainedConfig) -> Resident:
         master=shared.weights_P.nbytes if shared.rounded_P is not None else 0,
         gradient=shared.gradients_SP.nbytes,
         optimizer=bytes_of(state),
+        gathered=gathered,
+        gathered_gradients=gathered_gradients,
         checkpoint=sum(tensor.nbytes for tensor in tensors.values()),
         policy=policy,
         adapters=added,
     )
+
+
+def _gathered(model: PreTrainedModel) -> tuple[int, int]:
+    decoder: Any = model.get_decoder()
+    layers = [list(layer.parameters()) for layer in decoder.layers]
+    inside = {id(parameter) for layer in layers for parameter in layer}
+    outside = [parameter for parameter in model.parameters() if id(parameter) not in inside]
+    largest = max(layers, key=bytes_of)
+    learned = [parameter for parameter in (*outside, *largest) if parameter.requires_grad]
+    return bytes_of(outside) + 2 * bytes_of(largest), bytes_of(learned)
