@@ -123,7 +123,7 @@ class CheckpointSeries:
 def optimizer_tensors(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, torch.Tensor]:
     """The optimizer's state as named tensors: `prefix.PARAMETER.NAME`."""
     state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
-    return {f"{prefix}.{index}.{name}": torch.as_tensor(value) for index, values in state.items() for name, value in values.items()}
+    return {f"{prefix}.{index}.{name}": torch.as_tensor(value).cpu() for index, values in state.items() for name, value in values.items()}
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor], prefix: str) -> None:

@@ -85,7 +85,8 @@ class PolicyGradient:
     def _packs(self, share: Share) -> Iterator[PrefixTreeBatch]:
         loss, budget = self._config.loss, self._config.optimizer.micro_batch_tokens
         cut = {"whole_rollouts": loss.ratio_of == "sequence", "by_length": loss.aggregation == "sequence"}
-        return packs(share.trees, share.advantages, share.weights, budget, **cut)
+        laid_out = packs(share.trees, share.advantages, share.weights, budget, **cut)
+        return (batch.to(self._model.device) for batch in laid_out)
 
     @contextmanager
     def _recomputed_layers(self) -> Iterator[None]:
@@ -110,7 +111,7 @@ class PolicyGradient:
         whole = empty_column(share.trees)
         with torch.no_grad():
             for batch in self._packs(share):
-                whole[batch.tokens_S.numpy()] = numbers(batch).double().numpy()
+                whole[batch.tokens_S.cpu().numpy()] = numbers(batch).double().cpu().numpy()
         return split_column(whole, share.trees)
 
     def _logprobs(self, model: PreTrainedModel, batch: PrefixTreeBatch) -> torch.Tensor:
@@ -130,7 +131,7 @@ class PolicyGradient:
             with torch.no_grad(), tree_attention(self._model), as_at_the_start(self._model):
                 return self._logprobs(self._model, batch)
         if self._reference is None:
-            self._reference, _ = load_policy(self._start_policy)
+            self._reference = load_policy(self._start_policy)[0].to(self._model.device)  # pyright: ignore[reportArgumentType]
         with torch.no_grad(), tree_attention(self._reference):
             return self._logprobs(self._reference, batch)
 

@@ -15,19 +15,20 @@ from trainer.trained_model import trained_parameters
 
 
 class SharedParameters:
-    """A memory-mapped file with the weights, shape (P,), and one gradient for each shard, shape (S, P); float32.
+    """A memory-mapped file with the weights, shape (P,), one gradient for each shard, shape (S, P), and a count of changes; float32.
 
     Whoever comes first makes the file, all zeros; its room is claimed at once, since a disk that fills up later would end the
     process without a word.
     """
 
     def __init__(self, path: Path, size: int, shards: int) -> None:
-        total = size * (1 + shards)
+        total = size * (1 + shards) + 1
         if not path.exists():
             _allocate(path, total * torch.float32.itemsize)
         vector = torch.from_file(str(path), shared=True, size=total, dtype=torch.float32)
         self.weights_P = vector[:size]
-        self.gradients_SP = vector[size:].view(shards, size)
+        self.gradients_SP = vector[size:-1].view(shards, size)
+        self._changes_1 = vector[-1:]
 
     @staticmethod
     def size(model: nn.Module) -> int:
@@ -38,12 +39,23 @@ class SharedParameters:
         """The same memory, but only these places of the vector."""
         part = object.__new__(SharedParameters)
         part.weights_P, part.gradients_SP = self.weights_P[start:end], self.gradients_SP[:, start:end]
+        part._changes_1 = self._changes_1
         return part
+
+    @property
+    def state(self) -> int:
+        """Another number whenever the weights are others than before."""
+        return int(self._changes_1)
+
+    def changed(self) -> None:
+        """Say that the weights are others now; for everybody who wrote to them."""
+        self._changes_1 += 1
 
     def publish(self, model: nn.Module) -> None:
         """Copy the model's trained weights into the vector."""
         with torch.no_grad():
             torch.cat([parameter.detach().reshape(-1) for parameter in trained_parameters(model)], out=self.weights_P)
+        self.changed()
 
     def attach(self, model: nn.Module, shard: int | None = None) -> None:
         """Make the model's trained parameters views of the vector, and, with a shard, their gradients views of the shard's row."""

@@ -25,6 +25,7 @@ from agents.tokenizer import train_tokenizer
 from trainer.checkpoint import Checkpoint, CheckpointSeries, optimizer_tensors, restore_optimizer
 from trainer.config import AgentConfig, Config, config_hash
 from trainer.demonstrations import demonstrate
+from trainer.device import device_of
 from trainer.errors import CheckpointError
 from trainer.folder_lock import FolderLock
 from trainer.imitation import demonstration_seed
@@ -33,6 +34,7 @@ from trainer.muon import Muon
 from trainer.policy_seal import check_seal, folder_digest, is_sealed, save_sealed
 from trainer.progress import Progress
 from trainer.shared_parameters import SharedParameters
+from trainer.stepped_parameters import SteppedParameters
 from trainer.stop_request import StopRequest
 from trainer.trained_model import named_policy, trained_parameters
 
@@ -201,10 +203,12 @@ class _Teacher:
         self._settings = config.warmstart
         self._shared = shared
         embedding = model.get_input_embeddings().weight
-        self._parameters = trained_parameters(model)
+        trained = trained_parameters(model)
+        self._stepped = SteppedParameters(trained, shared, device_of("policy.device", config.policy.device))
+        pairs = list(zip(trained, self._stepped.parameters, strict=True))
         lr_muon, lr_adamw = self._settings.lr_muon, self._settings.lr_adamw
-        matrices = [p for p in self._parameters if lr_muon is not None and p.ndim == 2 and p is not embedding]
-        others = [p for p in self._parameters if lr_muon is None or p.ndim != 2 or p is embedding]
+        matrices = [p for of, p in pairs if lr_muon is not None and p.ndim == 2 and of is not embedding]
+        others = [p for of, p in pairs if lr_muon is None or p.ndim != 2 or of is embedding]
         self._optimizers: dict[str, tuple[torch.optim.Optimizer, float]] = {}
         """By name, with the highest learning rate."""
         if lr_muon is not None and matrices:
@@ -221,14 +225,15 @@ class _Teacher:
         """One step from the gradient sums that the shards left in the shared rows."""
         # Where a batch holds nothing to imitate all sums are 0, and so is the gradient.
         weight = sum(part["weight"] for part in sums) or 1.0
-        gradient_P = self._shared.collect().div_(weight)
+        gradient_P = self._stepped.collect().div_(weight)
         gradient_P.mul_(min(1.0, 1.0 / (float(gradient_P.norm()) + 1e-6)))
-        self._shared.hand_out(gradient_P, self._parameters)
+        self._shared.hand_out(gradient_P, self._stepped.parameters)
         rate = min(1.0, (self.step + 1) / _RISE_STEPS) * (1 - self.step / self._settings.steps)
         for optimizer, peak in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = peak * rate
             optimizer.step()
+        self._stepped.publish()
         self.step += 1
         self.tokens += int(sum(part["tokens"] for part in sums))
         loss = sum(part["loss"] for part in sums) / weight
@@ -248,7 +253,7 @@ class _Teacher:
         """Go on from what `save` wrote."""
         try:
             state: dict[str, Any] = draft.state
-            self._shared.weights_P.copy_(draft.tensors["weights"])
+            self._stepped.restore(draft.tensors["weights"])
             for name, (optimizer, _) in self._optimizers.items():
                 restore_optimizer(optimizer, draft.tensors, name)
             self.step, self.tokens, self.loss, self.seconds = state["step"], state["tokens"], state["loss"], state["seconds"]

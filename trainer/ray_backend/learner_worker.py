@@ -51,6 +51,7 @@ class LearnerWorker:
     def load_weights(self, weights_P: Floats) -> None:
         """Compute with these weights from now on."""
         np.copyto(self._shards.shared.weights_P.numpy(), weights_P)
+        self._shards.shared.changed()
 
     # ------------------------------------------------------------------ the first learner alone
 
