@@ -4,6 +4,8 @@ import torch
 
 from trainer.errors import ConfigError
 
+CPU = torch.device("cpu")
+
 
 def device_of(name: str, setting: str, place: int = 0) -> torch.device:
     """The device that the setting called `name` means in process number `place` of a machine's.
@@ -11,7 +13,7 @@ def device_of(name: str, setting: str, place: int = 0) -> torch.device:
     `cuda` deals the processes over the GPUs that they see. Raises `ConfigError` where PyTorch finds none, or not the one that is named.
     """
     if setting == "cpu" or (setting == "auto" and not torch.cuda.is_available()):
-        return torch.device("cpu")
+        return CPU
     if not torch.cuda.is_available():
         why = "is built without CUDA" if torch.version.cuda is None else "finds no GPU on this machine"
         raise ConfigError(f"{name} {setting} needs a GPU, and PyTorch {torch.__version__} {why}; set {name} to cpu, or to auto")

@@ -49,7 +49,7 @@ class Imitation:
             return {"loss": 0.0, "weight": 0.0, "tokens": 0.0}
         number, position = divmod(step, self._steps_per_pass)
         batch = [self._episodes[index] for index in self._pass(number)[position % len(self._pass(number))]]
-        ids_BT, weights_BT = _pad(batch)
+        ids_BT, weights_BT = (tensor.to(model.device) for tensor in _pad(batch))
         hidden_BTH = model.base_model(input_ids=ids_BT, use_cache=False).last_hidden_state[:, :-1]
         targets_BT, weights_BT = ids_BT[:, 1:], weights_BT[:, 1:]
         chosen_BT = weights_BT > 0

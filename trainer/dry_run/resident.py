@@ -58,14 +58,13 @@ def resident(config: Config, architecture: PreTrainedConfig) -> Resident:
     gathered, gathered_gradients = _gathered(model)
     shared = SharedParameters.imagined(whole, rows=1)
     shared.attach(whole)
-    learner = make_learner(config, model, critic, shared)
+    learner = make_learner(config, model, critic, shared, shared.weights_P.device)
     for optimizer in learner.optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 parameter.grad = torch.empty_like(parameter)
         optimizer.step()
-    tensors = learner.tensors()
-    state = [tensor for name, tensor in tensors.items() if not name.endswith("weights")]
+    state = [torch.as_tensor(value) for optimizer in learner.optimizers for kept in optimizer.state.values() for value in kept.values()]
     weights = sum(parameter.nbytes for parameter in trained_parameters(whole))
     return Resident(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
@@ -77,7 +76,7 @@ def resident(config: Config, architecture: PreTrainedConfig) -> Resident:
         optimizer=bytes_of(state),
         gathered=gathered,
         gathered_gradients=gathered_gradients,
-        checkpoint=sum(tensor.nbytes for tensor in tensors.values()),
+        checkpoint=shared.weights_P.nbytes + bytes_of(state),
         policy=policy,
         adapters=added,
     )
