@@ -45,13 +45,35 @@ def build_policy(
     Embeddings of entity tokens start as (type + number) / sqrt(2): type is the embedding of the type word, number a vector shared
     by all entities of that number. So "drawer 2" starts near "drawer" and near "mug 2", at the length of any other embedding.
     """
+    sizes = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "intermediate": intermediate}
+    config = architecture(len(tokenizer), **sizes, max_length=max_length, rope_theta=rope_theta)
+    config.eos_token_id, config.pad_token_id = cast(int, tokenizer.eos_token_id), cast(int, tokenizer.pad_token_id)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+        _start_entities(model.model.embed_tokens.weight, tokenizer, config.initializer_range)
+    return model.eval()
+
+
+def architecture(
+    vocab_size: int,
+    *,
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    intermediate: int,
+    max_length: int,
+    rope_theta: float,
+) -> Qwen3Config:
+    """The architecture of a policy that `build_policy` makes."""
     if hidden % heads or heads % kv_heads or hidden // heads % 2:
         raise PolicyError(
             f"hidden {hidden}, heads {heads} and kv_heads {kv_heads} do not fit: "
             "heads must divide hidden into an even size, and kv_heads must divide heads"
         )
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
+    return Qwen3Config(
+        vocab_size=vocab_size,
         hidden_size=hidden,
         intermediate_size=intermediate,
         num_hidden_layers=layers,
@@ -62,15 +84,10 @@ def build_policy(
         rope_parameters={"rope_type": "default", "rope_theta": rope_theta},
         tie_word_embeddings=True,
         bos_token_id=None,
-        eos_token_id=cast(int, tokenizer.eos_token_id),
-        pad_token_id=cast(int, tokenizer.pad_token_id),
+        eos_token_id=None,
+        pad_token_id=None,
         dtype=torch.float32,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Qwen3ForCausalLM(config)
-        _start_entities(model.model.embed_tokens.weight, tokenizer, config.initializer_range)
-    return model.eval()
 
 
 @torch.no_grad()

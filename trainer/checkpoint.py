@@ -123,7 +123,9 @@ class CheckpointSeries:
 def optimizer_tensors(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, torch.Tensor]:
     """The optimizer's state as named tensors: `prefix.PARAMETER.NAME`; parameters without names go by their numbers."""
     state, names = optimizer.state_dict()["state"], _parameter_names(optimizer)
-    return {f"{prefix}.{names[index]}.{name}": torch.as_tensor(value) for index, values in state.items() for name, value in values.items()}
+    return {
+        f"{prefix}.{names[index]}.{name}": torch.as_tensor(value).cpu() for index, values in state.items() for name, value in values.items()
+    }
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor], prefix: str) -> None:

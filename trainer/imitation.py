@@ -70,7 +70,7 @@ class Imitation:
     def _summed(self, model: PreTrainedModel, numbers: Sequence[int]) -> tuple[torch.Tensor, dict[str, float]]:
         """The summed weighted loss of these episodes, and the sums for the coordinator."""
         batch = [self._episodes[index] for index in numbers]
-        ids_BT, weights_BT = _pad(batch)
+        ids_BT, weights_BT = (tensor.to(model.device) for tensor in _pad(batch))
         hidden_BTH = model.base_model(input_ids=ids_BT, use_cache=False).last_hidden_state[:, :-1]
         targets_BT, weights_BT = ids_BT[:, 1:], weights_BT[:, 1:]
         chosen_BT = weights_BT > 0

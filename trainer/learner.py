@@ -1,16 +1,17 @@
 """The learner owns the optimizer; the weights are the shared vector, so a step serves every shard at once."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import OptimizerConfig
+from trainer.device import CPU
 from trainer.errors import CheckpointError, DivergedError
 from trainer.shared_parameters import SharedParameters
+from trainer.stepped_parameters import SteppedParameters
 from trainer.weight_decay import decay_groups
 
 
@@ -25,42 +26,38 @@ def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
     return settings.lr * rise * (settings.final_lr_share + (1 - settings.final_lr_share) * left)
 
 
-def hand_out_clipped(shared: SharedParameters, parameters: Sequence[nn.Parameter], scale: float, max_norm: float) -> float:
-    """Make `scale` times the summed gradients of the shards those of the parameters, with a norm of at most `max_norm`.
-
-    Returns the norm before clipping; whoever steps sees to it that it is finite.
-    """
-    gradient_P = shared.collect().mul_(scale)
-    norm = float(gradient_P.norm())
-    gradient_P.mul_(min(1.0, max_norm / (norm + 1e-6)))
-    shared.hand_out(gradient_P, parameters)
-    return norm
-
-
 class Learner:
-    """AdamW on the gradients that the shards left in the shared rows, with clipping and the schedule of `learning_rate`."""
+    """AdamW on the gradients that the shards left in the shared rows, with clipping and the schedule of `learning_rate`.
 
-    def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig) -> None:
+    It steps on `device`, which holds the weights once more and the optimizer's state; `model` looks at the shared ones.
+    """
+
+    def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig, device: torch.device = CPU) -> None:
         self._shared = shared
         self._settings = settings
-        masters = shared.masters(model)
-        self._parameters = list(masters.values())
-        self._optimizer = torch.optim.AdamW(decay_groups(masters, model, settings), lr=settings.lr, betas=settings.betas)
+        self._stepped = SteppedParameters(shared.masters(model), shared, device)
+        groups = decay_groups(self._stepped.named, model, settings)
+        self._optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
         self.version = 0
         """Optimizer steps so far; which weights serve."""
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """What steps."""
+        return [self._optimizer]
 
     def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         """One optimizer step with `rate` times the learning rate of `iteration` (from 1) on `scale` times the shards' summed gradients.
 
         Returns the gradient's norm before clipping.
         """
-        norm = hand_out_clipped(self._shared, self._parameters, scale, self._settings.max_grad_norm)
+        norm = self._stepped.hand_out_clipped(scale, self._settings.max_grad_norm)
         if not math.isfinite(norm):
             raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
         for group in self._optimizer.param_groups:
             group["lr"] = rate * learning_rate(self._settings, iteration)
         self._optimizer.step()
-        self._shared.serve()
+        self._stepped.publish()
         self.version += 1
         return norm
 
@@ -71,7 +68,7 @@ class Learner:
     def restore(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
         """Go on from a checkpoint's tensors."""
         try:
-            self._shared.load(tensors["weights"])
+            self._stepped.restore(tensors["weights"])
             restore_optimizer(self._optimizer, tensors, "adamw")
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this model: {error}; start a new run") from error

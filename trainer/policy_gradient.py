@@ -113,7 +113,8 @@ class PolicyGradient:
     def _packs(self, share: Share) -> Iterator[PrefixTreeBatch]:
         loss, budget = self._config.loss, self._config.optimizer.micro_batch_tokens
         cut = {"whole_rollouts": loss.ratio_of == "sequence", "by_length": loss.aggregation == "sequence"}
-        return packs(share.trees, share.advantages, share.weights, budget, **cut)
+        laid_out = packs(share.trees, share.advantages, share.weights, budget, **cut)
+        return (batch.to(self._model.device) for batch in laid_out)
 
     def _criticised(self) -> AbstractContextManager[Values | None]:
         return nullcontext() if self._critic is None else self._critic.beside(self._model)
@@ -145,9 +146,11 @@ class PolicyGradient:
             with torch.no_grad(), tree_attention(self._model), as_at_the_start(self._model):
                 return self._logprobs(self._model, batch)
         if self._reference is None:
-            self._reference, _ = load_policy(self._start_policy, dtype=dtype_of(self._config.policy))
-            if self._ranks is not None:
-                self._reference = self._ranks.sharded(self._reference.requires_grad_(False))
+            reference, _ = load_policy(self._start_policy, dtype=dtype_of(self._config.policy))
+            if self._ranks is None:
+                self._reference = reference.to(self._model.device)  # pyright: ignore[reportArgumentType]
+            else:
+                self._reference = self._ranks.sharded(reference.requires_grad_(False))
         with torch.no_grad(), tree_attention(self._reference):
             return self._logprobs(self._reference, batch)
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 import envs
 from trainer.backend import Backend
+from trainer.check_settings import check_settings
 from trainer.checkpoint import Checkpoint, CheckpointSeries
 from trainer.config import Config, SftConfig
 from trainer.errors import ConfigError, DamagedCheckpointError
@@ -55,20 +56,14 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 
 
 def _check(config: Config) -> None:
-    """Refuse settings that together leave nothing to learn from, that another one would overrule, or that this machine has nothing for."""
+    """Refuse settings that do not go together, or that this machine has nothing for."""
+    check_settings(config)
     check_loggers(config.run.loggers)
     check_lora(config.policy)
     envs.spec(config.env.id).require()
     if config.sft != SftConfig():
         given = next(iter(config.sft.model_dump(exclude_defaults=True)))
         raise ConfigError(f"sft.{given} has no effect on train; leave it out, or type `branchwise sft` instead")
-    if config.rollout.roots + config.rollout.forks < 2 and config.critic.kind == "none":
-        raise ConfigError(
-            "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"
-        )
-    for name, settings in (("split", "env.train_split and env.eval_split"), ("max_turns", "env.max_turns")):
-        if name in config.env.kwargs:
-            raise ConfigError(f"env.kwargs.{name} would overrule other settings; leave it out and set {settings}")
 
 
 class _Training:

@@ -29,8 +29,15 @@ _FREE_ON_RESUME = {
     "run.straggler_wait_s",
     "run.loggers",
     "optimizer.sharding",
+    "policy.device",
+    "rollout.device",
+    "rollout.vllm.gpu_memory_utilization",
+    "rollout.vllm.cache_gib",
+    "rollout.vllm.tensor_parallel",
+    "rollout.vllm.sleep",
 }
-"""Settings that may differ when a run goes on: they do not change what an iteration computes, the last one but by rounding."""
+"""Settings that may differ when a run goes on: they do not change what an iteration computes, beyond rounding with another sharding or on
+another device."""
 
 
 class RunFolder:

@@ -21,7 +21,8 @@ from trainer.trained_model import named_trained, trained_parameters
 
 
 class SharedParameters:
-    """A memory-mapped file with the weights, shape (P,), one gradient for each shard, shape (S, P), and, if `rounded`, a bfloat16 copy.
+    """A memory-mapped file with the weights, shape (P,), one gradient for each shard, shape (S, P), a count of changes, and, if
+    `rounded`, a bfloat16 copy of the weights.
 
     Whoever comes first makes the file, all zeros; its room is claimed at once, since a disk that fills up later would end the
     process without a word.
@@ -29,13 +30,14 @@ class SharedParameters:
 
     def __init__(self, path: Path, size: int, shards: int, *, rounded: bool = False) -> None:
         vectors = size * (1 + shards)
-        total = vectors + ((size + 1) // 2 if rounded else 0)
+        total = vectors + 1 + ((size + 1) // 2 if rounded else 0)
         if not path.exists():
             _allocate(path, total * torch.float32.itemsize)
         whole = torch.from_file(str(path), shared=True, size=total, dtype=torch.float32)
         self.weights_P = whole[:size]
         self.gradients_SP = whole[size:vectors].view(shards, size)
-        self.rounded_P = whole[vectors:].view(torch.bfloat16)[:size] if rounded else None
+        self._changes_1 = whole[vectors : vectors + 1]
+        self.rounded_P = whole[vectors + 1 :].view(torch.bfloat16)[:size] if rounded else None
         """What parameters in bfloat16 are views of; None where there are none."""
 
     @classmethod
@@ -43,6 +45,17 @@ class SharedParameters:
         """Room for what is trained of the model."""
         rounded = any(parameter.dtype == torch.bfloat16 for parameter in trained_parameters(model))
         return cls(path, cls.size(model), shards, rounded=rounded)
+
+    @classmethod
+    def imagined(cls, model: nn.Module, rows: int) -> "SharedParameters":
+        """The same without memory, on the meta device, for a model that is there too."""
+        shared, size = object.__new__(cls), cls.size(model)
+        shared.weights_P = torch.empty(size, device="meta")
+        shared.gradients_SP = torch.empty(rows, size, device="meta")
+        shared._changes_1 = torch.empty(1, device="meta")
+        rounded = any(parameter.dtype == torch.bfloat16 for parameter in trained_parameters(model))
+        shared.rounded_P = torch.empty(size, dtype=torch.bfloat16, device="meta") if rounded else None
+        return shared
 
     @staticmethod
     def size(model: nn.Module) -> int:
@@ -54,7 +67,13 @@ class SharedParameters:
         part = object.__new__(SharedParameters)
         part.weights_P, part.gradients_SP = self.weights_P[start:end], self.gradients_SP[:, start:end]
         part.rounded_P = None if self.rounded_P is None else self.rounded_P[start:end]
+        part._changes_1 = self._changes_1
         return part
+
+    @property
+    def state(self) -> int:
+        """Another number whenever the weights are others than before."""
+        return int(self._changes_1)
 
     def publish(self, model: nn.Module) -> None:
         """Copy the model's trained weights into the vector."""
@@ -73,6 +92,7 @@ class SharedParameters:
         """Let everybody compute with the present vector; to be called whenever it was changed."""
         if self.rounded_P is not None:
             self.rounded_P.copy_(self.weights_P)
+        self._changes_1 += 1
 
     def attach(self, model: nn.Module, shard: int | None = None) -> None:
         """Make the model's trained parameters views of the vector or its copy, and, with a shard, let their gradients add up in its row.
@@ -83,15 +103,17 @@ class SharedParameters:
         for parameter in trained_parameters(model):
             end = start + parameter.numel()
             row = None if shard is None else self.gradients_SP[shard, start:end].view(parameter.shape)
-            if parameter.dtype == torch.bfloat16:
-                assert self.rounded_P is not None, "made for another model"
-                parameter.data = self.rounded_P[start:end].view(parameter.shape)
-                if row is not None:
-                    parameter.register_post_accumulate_grad_hook(partial(_move_gradient, row))
-            else:
-                parameter.data = self.weights_P[start:end].view(parameter.shape)
-                parameter.grad = row if row is not None else parameter.grad
+            parameter.data = self.served_as(parameter.dtype)[start:end].view(parameter.shape)
+            if row is not None:
+                add_up_in(row, parameter)
             start = end
+
+    def served_as(self, dtype: torch.dtype) -> torch.Tensor:
+        """The weights in one of the two dtypes that parameters may have, shape (P,)."""
+        if dtype != torch.bfloat16:
+            return self.weights_P
+        assert self.rounded_P is not None, "made for another model"
+        return self.rounded_P
 
     def masters(self, model: nn.Module) -> dict[str, nn.Parameter]:
         """The model's trained parameters by name as an optimizer sees them: float32 views of the vector; `serve` after each step."""
@@ -112,6 +134,14 @@ class SharedParameters:
         gradient_P = self.gradients_SP.sum(dim=0)
         self.gradients_SP.zero_()
         return gradient_P
+
+
+def add_up_in(row: torch.Tensor, parameter: nn.Parameter) -> None:
+    """Let the parameter's gradients add up in `row`, float32 and of its shape, whatever a backward pass computes in."""
+    if parameter.dtype == row.dtype:
+        parameter.grad = row
+    else:
+        parameter.register_post_accumulate_grad_hook(partial(_move_gradient, row))
 
 
 def _move_gradient(row: torch.Tensor, parameter: torch.Tensor) -> None:

@@ -51,8 +51,14 @@ def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrai
     Raises `ConfigError` for `policy.lora.targets` and `policy.lora.last_blocks` that the model does not have.
     """
     model, tokenizer = load_policy(folder, dtype=dtype_of(config))
+    add_adapters(config, model, seed)
+    return model.eval(), tokenizer
+
+
+def add_adapters(config: PolicyConfig, model: PreTrainedModel, seed: int) -> None:
+    """Give the model fresh adapters where the configuration has any, on the device that it is on; see `load_trained`."""
     if config.lora.rank is None:
-        return model, tokenizer
+        return
     settings: Any = _peft().LoraConfig(
         r=config.lora.rank,
         lora_alpha=config.lora.alpha if config.lora.alpha is not None else 2 * config.lora.rank,
@@ -70,7 +76,6 @@ def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrai
         raise ConfigError(f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {names}") from error
     for parameter in trained_parameters(model):
         parameter.data = parameter.data.float()  # Few numbers, whose small changes a bfloat16 would not hold.
-    return model.eval(), tokenizer
 
 
 def _linear_layers(model: PreTrainedModel) -> list[str]:
@@ -113,18 +118,21 @@ def as_at_the_start(model: PreTrainedModel) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-@torch.no_grad()
-def merged_weights(model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
-    """The weights of the plain model that computes the same, by name; None where the model is plain itself."""
-    added = {name: layer.get_delta_weight(layer.active_adapters[0]) for name, layer in _adapted(model)}
-    if not added:
-        return None
-    tensors: dict[str, torch.Tensor] = {}
+def plain_weights(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
+    """The weights of the plain model that computes the same, each with its name, one after the other: adapters are merged."""
+    layers = dict(_adapted(model))
     for name, tensor in model.state_dict().items():
         if ".lora_" not in name:
             owner, _, leaf = name.replace(".base_layer.", ".").rpartition(".")
-            tensors[f"{owner}.{leaf}"] = (tensor + added[owner]).to(tensor.dtype) if leaf == "weight" and owner in added else tensor
-    return tensors
+            if leaf == "weight" and owner in layers:
+                with torch.no_grad():
+                    tensor = (tensor + layers[owner].get_delta_weight(layers[owner].active_adapters[0])).to(tensor.dtype)
+            yield f"{owner}.{leaf}", tensor
+
+
+def merged_weights(model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
+    """The weights of the plain model that computes the same, by name; None where the model is plain itself."""
+    return dict(plain_weights(model)) if any(_adapted(model)) else None
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:

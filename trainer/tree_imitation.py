@@ -67,7 +67,8 @@ class TreeImitation:
         sums = ImitationSums()
         trees, weights = [entry.tree for entry in kept], [entry.weights_N for entry in kept]
         nothing = [np.zeros(len(tree.turns)) for tree in trees]
-        for batch in packs(trees, nothing, weights, self._settings.micro_batch_tokens):
+        for packed in packs(trees, nothing, weights, self._settings.micro_batch_tokens):
+            batch = packed.to(self._model.device)
             logprobs_S, _ = token_logprobs(self._model, batch, attention=self._settings.attention)
             loss = -(logprobs_S * batch.weights_S).sum()
             if learn:

@@ -25,6 +25,7 @@ from agents.tokenizer import train_tokenizer
 from trainer.checkpoint import Checkpoint, CheckpointSeries, optimizer_tensors, restore_optimizer
 from trainer.config import AgentConfig, Config, config_hash
 from trainer.demonstrations import demonstrate
+from trainer.device import device_of
 from trainer.errors import CheckpointError
 from trainer.folder_lock import FolderLock
 from trainer.imitation import demonstration_seed
@@ -33,6 +34,7 @@ from trainer.muon import Muon
 from trainer.policy_seal import check_seal, folder_digest, is_sealed, save_sealed
 from trainer.progress import Progress
 from trainer.shared_parameters import SharedParameters
+from trainer.stepped_parameters import SteppedParameters
 from trainer.stop_request import StopRequest
 from trainer.trained_model import named_policy, trained_parameters
 
@@ -128,7 +130,7 @@ class WarmStart:
             texts = list(self._texts(progress))
             entities = sorted({match.group() for text in texts for match in _ENTITY.finditer(text)})
             tokenizer = train_tokenizer(texts, entities, config.policy.vocab_size)
-            sizes = config.policy.model_dump(exclude={"path", "lora", "dtype", "vocab_size"})
+            sizes = config.policy.model_dump(exclude={"path", "lora", "device", "dtype", "vocab_size"})
             model = build_policy(tokenizer, **sizes, seed=config.warmstart.seed)
         save_sealed(model, tokenizer, self.initial)
 
@@ -199,6 +201,8 @@ def _key(config: Config) -> str:
     policy = config.policy.model_dump(mode="json")
     if config.policy.lora.rank is None:
         del policy["lora"]
+    if config.policy.device == "cpu":
+        del policy["device"]
     if config.policy.dtype == "float32":
         del policy["dtype"]
     if config.policy.path is not None and ((folder := named_policy(config.policy.path)) / "config.json").is_file():
@@ -213,12 +217,11 @@ class _Teacher:
         self._settings = config.warmstart
         self._shared = shared
         embedding = model.get_input_embeddings().weight
-        masters = shared.masters(model)
-        self._parameters = list(masters.values())
+        self._stepped = SteppedParameters(shared.masters(model), shared, device_of("policy.device", config.policy.device))
         lr_muon, lr_adamw = self._settings.lr_muon, self._settings.lr_adamw
         by_muon = [lr_muon is not None and p.ndim == 2 and p is not embedding for p in trained_parameters(model)]
-        matrices = [named for named, chosen in zip(masters.items(), by_muon, strict=True) if chosen]
-        others = [named for named, chosen in zip(masters.items(), by_muon, strict=True) if not chosen]
+        matrices = [named for named, chosen in zip(self._stepped.named.items(), by_muon, strict=True) if chosen]
+        others = [named for named, chosen in zip(self._stepped.named.items(), by_muon, strict=True) if not chosen]
         self._optimizers: dict[str, tuple[torch.optim.Optimizer, float]] = {}
         """By name, with the highest learning rate."""
         if lr_muon is not None and matrices:
@@ -237,15 +240,15 @@ class _Teacher:
         """One step from the gradient sums that the shards left in the shared rows."""
         # Where a batch holds nothing to imitate all sums are 0, and so is the gradient.
         weight = sum(part["weight"] for part in sums) or 1.0
-        gradient_P = self._shared.collect().div_(weight)
+        gradient_P = self._stepped.collect().div_(weight)
         gradient_P.mul_(min(1.0, 1.0 / (float(gradient_P.norm()) + 1e-6)))
-        self._shared.hand_out(gradient_P, self._parameters)
+        self._shared.hand_out(gradient_P, list(self._stepped.named.values()))
         rate = min(1.0, (self.step + 1) / _RISE_STEPS) * (1 - self.step / self._settings.steps)
         for optimizer, peak in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = peak * rate
             optimizer.step()
-        self._shared.serve()
+        self._stepped.publish()
         self.step += 1
         tokens = int(sum(part["tokens"] for part in sums))
         self.tokens += tokens
@@ -267,7 +270,7 @@ class _Teacher:
         """Go on from what `save` wrote."""
         try:
             state: dict[str, Any] = draft.state
-            self._shared.load(draft.tensors["weights"])
+            self._stepped.restore(draft.tensors["weights"])
             for name, (optimizer, _) in self._optimizers.items():
                 restore_optimizer(optimizer, draft.tensors, name)
             self.step, self.tokens, self.loss, self.seconds = state["step"], state["tokens"], state["loss"], state["seconds"]

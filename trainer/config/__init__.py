@@ -15,6 +15,7 @@ from trainer.config.rollout_section import RolloutConfig
 from trainer.config.run_section import RunConfig
 from trainer.config.section import Section
 from trainer.config.sft_section import SftConfig
+from trainer.config.vllm_section import VllmConfig
 from trainer.config.warmstart_section import WarmstartConfig
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RunConfig",
     "Section",
     "SftConfig",
+    "VllmConfig",
     "WarmstartConfig",
     "config_hash",
 ]

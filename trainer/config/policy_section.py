@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainer.config.section import Section
+from trainer.config.section import Device, Section
 
 
 class LoraConfig(Section):
@@ -34,6 +34,9 @@ class PolicyConfig(Section):
     the sizes below."""
     lora: LoraConfig = LoraConfig()
     """Low-rank adapters instead of all weights."""
+    device: Device = "cpu"
+    """Where gradients, log-probabilities and optimizer steps are computed: cpu; cuda, which deals the processes of a run over the GPUs
+    that they see; cuda:N for one of them; auto, which is cuda where there is a GPU that PyTorch can use, else cpu."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """What the model computes in, in sampling and learning. With bfloat16 the optimizer keeps all that is trained in float32, and the model
     sees a rounded copy; adapters stay float32."""
@@ -57,9 +60,8 @@ class PolicyConfig(Section):
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.path is not None:
-            sizes = {
-                name: field for name, field in PolicyConfig.model_fields.items() if name not in ("path", "lora", "dtype", "max_length")
-            }
+            others = ("path", "lora", "device", "dtype", "max_length")
+            sizes = {name: field for name, field in PolicyConfig.model_fields.items() if name not in others}
             changed = [name for name, field in sizes.items() if getattr(self, name) != field.default]
             if changed:
                 raise ValueError(f"policy.{changed[0]} has no effect on the model in policy.path; leave one of the two out")
