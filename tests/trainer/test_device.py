@@ -45,7 +45,7 @@ def sampled(folder: RunFolder, iteration: int = 1) -> list[tuple[bytes, np.ndarr
         return [(turn.ids_T.tobytes(), turn.logprobs_T) for tree in trace.trees(iteration) for turn in trace.tree(tree.id).turns]
 
 
-@pytest.mark.parametrize("settings", [{}, EVERYTHING], ids=["plain", "everything"])
+@pytest.mark.parametrize("settings", [{}, EVERYTHING, {"policy.dtype": "bfloat16"}], ids=["plain", "everything", "bfloat16"])
 def test_another_device_computes_the_same(settings: dict[str, Any], far: FarDevice, tmp_path: Path) -> None:
     near = run(tmp_path / "near", {**settings, "run.iterations": 1})
     with far:
