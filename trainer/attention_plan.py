@@ -61,7 +61,8 @@ class AttentionPlan:
         self._blocks: dict[int | None, list[QueryBlock]] = {}
         self._band: torch.Tensor | None = None
         self._kept: dict[tuple[Span, int | None, torch.dtype, torch.device], torch.Tensor] = {}
-        self._kept_bytes = 0
+        self.kept_bytes = 0
+        """Bytes of the masks that are kept so far."""
 
     def effective_window(self, window: int | None) -> int | None:
         """The window, or None where no path is longer."""
@@ -92,9 +93,9 @@ class AttentionPlan:
         key = (block.queries, window, like.dtype, like.device)
         if (mask := self._kept.get(key)) is None:
             mask = self._made_mask(block, like, window)
-            if self._kept_bytes + mask.nbytes <= _KEPT_BYTES:
+            if self.kept_bytes + mask.nbytes <= _KEPT_BYTES:
                 self._kept[key] = mask
-                self._kept_bytes += mask.nbytes
+                self.kept_bytes += mask.nbytes
         return mask
 
     def _made_mask(self, block: QueryBlock, like: torch.Tensor, window: int | None) -> torch.Tensor:
