@@ -4,7 +4,7 @@ import hashlib
 from typing import Any, cast
 
 import gymnasium as gym
-import minigrid  # noqa: F401 (registers its environments with Gymnasium)
+import minigrid
 from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT, STATE_TO_IDX
 from minigrid.envs.babyai.core import roomgrid_level
 from minigrid.utils.baby_ai_bot import BabyAIBot
@@ -28,7 +28,7 @@ class MiniGridEnv(GymEnv):
     """
 
     def __init__(self, level: str = "MiniGrid-DoorKey-6x6-v0", split: str = "train", max_turns: int = 64) -> None:
-        known = [id for id in gym.registry if id.startswith(("MiniGrid-", "BabyAI-"))]
+        known = _levels("MiniGrid-", "BabyAI-")
         if level not in known:
             raise EnvironmentArgumentError(f"MiniGrid has no level {level!r}; {nearest(str(level), known)}")
         super().__init__(level, split, max_turns, ACTIONS)
@@ -62,7 +62,7 @@ class BabyAIEnv(MiniGridEnv):
     """
 
     def __init__(self, level: str = "GoToLocal", split: str = "train", max_turns: int = 64) -> None:
-        versions = [id for id in gym.registry if id.startswith("BabyAI-")]
+        versions = _levels("BabyAI-")
         names = {id.removeprefix("BabyAI-").rpartition("-v")[0]: id for id in versions}
         if level not in names and level not in versions:
             raise EnvironmentArgumentError(f"BabyAI has no level {level!r}; {nearest(str(level), names)}")
@@ -153,3 +153,10 @@ def _progress(instruction: Any) -> Any:
         elif isinstance(value, bool | int | str):
             kept.append((name, value))
     return kept
+
+
+def _levels(*prefixes: str) -> list[str]:
+    """Ids of the package's levels in Gymnasium's registry, where they are entered again if somebody emptied it after the import."""
+    if not any(id.startswith(prefixes) for id in gym.registry):
+        minigrid.register_minigrid_envs()
+    return [id for id in gym.registry if id.startswith(prefixes)]
