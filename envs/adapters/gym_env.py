@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from envs.arguments import whole_number
 from envs.errors import AbilityError, EnvironmentArgumentError, NoEpisodeError
 from envs.text_env import TextEnv
 
@@ -52,8 +53,7 @@ class GymEnv(TextEnv):
         super().__init__()
         if split not in SPLITS:
             raise EnvironmentArgumentError(f"split is {split!r}; choose train or test")
-        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-            raise EnvironmentArgumentError(f"max_turns is {max_turns!r}; it must be a whole number of at least 1")
+        whole_number("max_turns", max_turns, 1)
         self.split, self.max_turns, self.task = split, max_turns, task
         self._observe, self._signature, self._success = (_function(name) for name in (observe, signature, success))
         self._copies = copies
@@ -149,8 +149,7 @@ class GymEnv(TextEnv):
     def _choice(self, action: str) -> Any:
         """The action as the environment takes it; None where it is none."""
         if self.actions:
-            number = self.actions.get(" ".join(action.split()).lower())
-            return None if number is None else number
+            return self.actions.get(" ".join(action.split()).lower())
         return action if self._live["env"].action_space.contains(action) else None
 
     def _text(self, observation: Any) -> str:

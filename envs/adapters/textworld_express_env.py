@@ -4,6 +4,7 @@ from typing import Any
 
 from textworld_express import TextWorldExpressEnv as Engine
 
+from envs.arguments import one_of, whole_number
 from envs.errors import AbilityError, EnvironmentArgumentError, NoEpisodeError, nearest
 from envs.text_env import TextEnv
 
@@ -26,12 +27,10 @@ class TextWorldExpressEnv(TextEnv):
 
     def __init__(self, split: str = "train", max_turns: int = 50, game: str = "coin", params: str = "") -> None:
         super().__init__()
-        if split not in _FOLDS:
-            raise EnvironmentArgumentError(f"split is {split!r}; {nearest(str(split), _FOLDS)}")
+        one_of("split", split, _FOLDS)
         if game not in GAMES:
             raise EnvironmentArgumentError(f"TextWorldExpress has no game {game!r}; {nearest(str(game), GAMES)}")
-        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-            raise EnvironmentArgumentError(f"max_turns is {max_turns!r}; it must be a whole number of at least 1")
+        whole_number("max_turns", max_turns, 1)
         self.split, self.max_turns, self.game = split, max_turns, game
         self._engine = Engine(envStepLimit=2**30)
         try:

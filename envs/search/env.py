@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
+from envs.arguments import one_of, whole_number
+from envs.errors import EnvironmentArgumentError, NoEpisodeError
 from envs.search.questions import MOST_HOPS, SPLITS, Question
 from envs.search.scoring import exact_match, f1
 from envs.search.source import GeneratedQuestions, QuestionSource, UserQuestions
@@ -50,10 +51,9 @@ class SearchEnv(TextEnv):
     ) -> None:
         super().__init__()
         for name, value, allowed in (("split", split, SPLITS), ("reward", reward, REWARDS)):
-            if value not in allowed:
-                raise EnvironmentArgumentError(f"{name} is {value!r}; {nearest(str(value), allowed)}")
+            one_of(name, value, allowed)
         for name, value in (("max_turns", max_turns), ("results", results), ("page", page)):
-            _whole(name, value, 1, 10_000)
+            whole_number(name, value, 1, 10_000)
         self.split, self.max_turns, self.reward = split, max_turns, reward
         generated = {"hops": hops, "countries": countries, "corpus_seed": corpus_seed}
         self._source = _source(questions, corpus, generated)
@@ -151,8 +151,8 @@ def _source(questions: Any, corpus: Any, generated: Mapping[str, Any]) -> Questi
             raise EnvironmentArgumentError(f"corpus is {corpus!r}, but there are no questions about it; give questions=FILE as well")
         hops, countries, seed = generated["hops"], generated["countries"], generated["corpus_seed"]
         return GeneratedQuestions(
-            0 if seed is None else _whole("corpus_seed", seed, 0, 2**31),
-            _COUNTRIES if countries is None else _whole("countries", countries, 4, 300),
+            0 if seed is None else whole_number("corpus_seed", seed, 0, 2**31),
+            _COUNTRIES if countries is None else whole_number("countries", countries, 4, 300),
             tuple(range(1, MOST_HOPS + 1)) if hops is None else _hops(hops),
         )
     for name, value in generated.items():
@@ -167,13 +167,7 @@ def _source(questions: Any, corpus: Any, generated: Mapping[str, Any]) -> Questi
     return UserQuestions(questions, corpus)
 
 
-def _whole(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise EnvironmentArgumentError(f"{name} is {value!r}; it must be a whole number from {low} to {high}")
-    return value
-
-
 def _hops(given: Any) -> tuple[int, ...]:
     if not isinstance(given, list | tuple) or not given or len(set(map(repr, given))) < len(given):
         raise EnvironmentArgumentError(f"hops is {given!r}; it must be a list of different numbers such as [1, 2]")
-    return tuple(_whole("a number in hops", hops, 1, MOST_HOPS) for hops in given)
+    return tuple(whole_number("a number in hops", hops, 1, MOST_HOPS) for hops in given)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from envs.arguments import one_of, whole_number
 from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
 from envs.text_env import TextEnv
 from envs.tools.bfcl.calls import END_TURN, MOST_CALLS, Call, MessageError, read_message, write_message
@@ -54,10 +55,8 @@ class BfclEnv(TextEnv):
             ("tools", tools, DETAILS),
             ("reward", reward, REWARDS),
         ):
-            if value not in allowed:
-                raise EnvironmentArgumentError(f"{name} is {value!r}; {nearest(str(value), allowed)}")
-        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-            raise EnvironmentArgumentError(f"max_turns is {max_turns!r}; it must be a whole number of at least 1")
+            one_of(name, value, allowed)
+        whole_number("max_turns", max_turns, 1)
         self.split, self.max_turns, self.calls, self.tools, self.reward = split, max_turns, calls, tools, reward
         self.categories = _categories(category)
         self._numbers = numbers(split)

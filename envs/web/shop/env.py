@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
+from envs.arguments import one_of, whole_number
+from envs.errors import NoEpisodeError
 from envs.text_env import TextEnv
 from envs.web.shop.catalogue import LEAST, MOST, shared_catalogue
 from envs.web.shop.expert import FLAWLESS, FlawRates, Flaws, expert_action, searches
@@ -29,11 +30,10 @@ class ShopEnv(TextEnv):
 
     def __init__(self, split: str = "train", max_turns: int = 20, products: int = LEAST, catalogue_seed: int = 0) -> None:
         super().__init__()
-        if split not in SPLITS:
-            raise EnvironmentArgumentError(f"split is {split!r}; {nearest(str(split), SPLITS)}")
+        one_of("split", split, SPLITS)
         self.split = split
-        self.max_turns = _count("max_turns", max_turns, 1, None)
-        size, seed = _count("products", products, LEAST, MOST), _count("catalogue_seed", catalogue_seed, 0, 2**32 - 1)
+        self.max_turns = whole_number("max_turns", max_turns, 1)
+        size, seed = whole_number("products", products, LEAST, MOST), whole_number("catalogue_seed", catalogue_seed, 0, 2**32 - 1)
         self.catalogue = shared_catalogue(size, seed)
         self._goal: Goal | None = None
         self._session = Session()
@@ -109,11 +109,3 @@ class ShopEnv(TextEnv):
 def task_text(goal: Goal) -> str:
     """How the task is put to a visitor."""
     return f"Your task is to: {goal.instruction}."
-
-
-def _count(name: str, given: Any, least: int, most: int | None) -> int:
-    """A whole number within bounds."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < least or (most is not None and given > most):
-        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise EnvironmentArgumentError(f"{name} is {given!r}; it must be a whole number {bounds}")
-    return given

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from envs.arguments import check_rates
 from envs.errors import EnvironmentArgumentError, nearest
 from envs.web.shop.catalogue import Catalogue
 from envs.web.shop.goal import Goal
@@ -43,10 +44,7 @@ class FlawRates:
     """Leaves an option open; drawn for each."""
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            rate = getattr(self, name)
-            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
-                raise EnvironmentArgumentError(f"habit {name} is {rate!r}; it must be a number from 0 to 1")
+        check_rates(self)
 
     @classmethod
     def of(cls, habits: dict[str, float]) -> "FlawRates":
