@@ -1,7 +1,7 @@
 """A corpus of articles that is searched by BM25; equal scores come in the order of the corpus, so that a search has one outcome."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import bm25s
@@ -65,6 +65,23 @@ class Corpus:
             if other is not None:
                 return length, other
         return 1, None
+
+
+class Paragraphs:
+    """Sentences by title; those under one title are one article, and what repeats is said once."""
+
+    def __init__(self) -> None:
+        self._sentences: dict[str, list[str]] = {}
+
+    def add(self, title: str, sentences: Sequence[str]) -> None:
+        """Join what is new."""
+        known = self._sentences.setdefault(title, [])
+        seen = set(known)
+        known += [sentence for sentence in sentences if sentence not in seen]
+
+    def corpus(self) -> Corpus:
+        """The articles, in the order in which their titles came."""
+        return Corpus(Article(title, tuple(sentences)) for title, sentences in self._sentences.items())
 
 
 def _words(text: str) -> list[str]:

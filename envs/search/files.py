@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from envs.errors import EnvironmentArgumentError
-from envs.search.corpus import Article, Corpus
+from envs.search.corpus import Corpus, Paragraphs
 from envs.search.questions import Question
 
 _LONGEST_TITLE = 200
@@ -70,17 +70,17 @@ def _cached(read: Callable[[str, int, int], Any], path: str) -> Any:
 
 @lru_cache(maxsize=4)
 def _read_corpus(path: str, changed_ns: int, size: int) -> Corpus:
-    articles: dict[str, list[str]] = {}
+    articles = Paragraphs()
     for record in _records(path):
         title = record.text("title", _LONGEST_TITLE)
-        _add(articles, title, _sentences(record, record.fields.get("text")))
-    return Corpus(Article(title, tuple(sentences)) for title, sentences in articles.items())
+        articles.add(title, _sentences(record, record.fields.get("text")))
+    return articles.corpus()
 
 
 @lru_cache(maxsize=4)
 def _read_questions(path: str, changed_ns: int, size: int) -> tuple[tuple[Question, ...], Corpus | None]:
     questions: list[Question] = []
-    contexts: dict[str, list[str]] | None = {}
+    contexts: Paragraphs | None = Paragraphs()
     places: dict[str, str] = {}
     for record in _records(path):
         question = _question(record)
@@ -93,9 +93,8 @@ def _read_questions(path: str, changed_ns: int, size: int) -> tuple[tuple[Questi
             contexts = None
         elif contexts is not None:
             for title, sentences in _pairs(record, context, "context", list):
-                _add(contexts, title, _sentences(record, sentences))
-    corpus = None if contexts is None else Corpus(Article(title, tuple(sentences)) for title, sentences in contexts.items())
-    return tuple(questions), corpus
+                contexts.add(title, _sentences(record, sentences))
+    return tuple(questions), None if contexts is None else contexts.corpus()
 
 
 def _question(record: Record) -> Question:
@@ -120,13 +119,6 @@ def _sentences(record: Record, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(sentence, str) for sentence in value):
         record.fail(f"the article must have 'text' that is text or a list of sentences, but it is {_short(value)}")
     return [record.clean(sentence, "text") for sentence in value if sentence.strip()]
-
-
-def _add(articles: dict[str, list[str]], title: str, sentences: list[str]) -> None:
-    """Join what is new; the contexts of many questions repeat the same paragraph."""
-    known = articles.setdefault(title, [])
-    seen = set(known)
-    known += [sentence for sentence in sentences if sentence not in seen]
 
 
 def _records(path: str) -> Iterator[Record]:

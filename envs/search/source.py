@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from envs.errors import EnvironmentArgumentError
-from envs.search.corpus import Article, Corpus
+from envs.search.corpus import Article, Corpus, Paragraphs
 from envs.search.files import load_corpus, load_questions
 from envs.search.questions import SPLITS, Question, draw
 from envs.search.world import World, world
@@ -93,13 +93,10 @@ def _generated_corpus(seed: int, countries: int) -> Corpus:
 
 def _joined(paths: tuple[str, ...], contexts: tuple[Corpus | None, ...]) -> Corpus:
     """The articles of all contexts."""
-    articles: dict[str, Article] = {}
+    articles = Paragraphs()
     for path, corpus in zip(paths, contexts, strict=True):
         if corpus is None:
             raise EnvironmentArgumentError(f"{path} has a question without 'context'; name the corpus as well: corpus=FILE")
         for article in corpus.articles:
-            known = articles.get(article.title)
-            more = () if known is None else known.sentences
-            added = tuple(sentence for sentence in article.sentences if sentence not in more)
-            articles[article.title] = Article(article.title, more + added)
-    return Corpus(articles.values())
+            articles.add(article.title, article.sentences)
+    return articles.corpus()
