@@ -10,6 +10,11 @@ def check_settings(config: Config) -> None:
         raise ConfigError(
             "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"
         )
+    check_env_arguments(config)
+
+
+def check_env_arguments(config: Config) -> None:
+    """Raises `ConfigError` for an argument of the environment that a setting of its own decides."""
     for name, settings in (("split", "env.train_split and env.eval_split"), ("max_turns", "env.max_turns")):
         if name in config.env.kwargs:
             raise ConfigError(f"env.kwargs.{name} would overrule other settings; leave it out and set {settings}")

@@ -1,6 +1,6 @@
 """The gradient of the *summed* loss of some trees: sums of several parts add up, and the learner divides by what they weigh together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from trainer.token_logprobs import token_logprobs
 from trainer.trained_model import as_at_the_start, dtype_of
 from trainer.tree_attention import tree_attention
 from trainer.value_loss import value_loss
+from tree_rollout.tree import TrajectoryTree
 
 if TYPE_CHECKING:
     from trainer.ranks import Ranks  # It brings torch.distributed, which few processes need.
@@ -106,14 +107,13 @@ class PolicyGradient:
             return
         known = list(self._packs(share))
         idle = self._ranks.most(len(known)) - len(known)
-        yield from ((batch.to(self._ranks.device), share, True) for batch in known)
+        yield from ((batch, share, True) for batch in known)
         nothing = idle_share()
-        yield from ((batch.to(self._ranks.device), nothing, False) for _ in range(idle) for batch in self._packs(nothing))
+        yield from ((batch, nothing, False) for _ in range(idle) for batch in self._packs(nothing))
 
     def _packs(self, share: Share) -> Iterator[PrefixTreeBatch]:
-        loss, budget = self._config.loss, self._config.optimizer.micro_batch_tokens
-        cut = {"whole_rollouts": loss.ratio_of == "sequence", "by_length": loss.aggregation == "sequence"}
-        laid_out = packs(share.trees, share.advantages, share.weights, budget, **cut)
+        config = self._config
+        laid_out = loss_packs(config.loss, share.trees, share.advantages, share.weights, config.optimizer.micro_batch_tokens)
         return (batch.to(self._model.device) for batch in laid_out)
 
     def _criticised(self) -> AbstractContextManager[Values | None]:
@@ -170,6 +170,14 @@ def loss_rule(settings: LossConfig) -> LossRule:
         kl_estimator=settings.estimator,
         entropy_coefficient=settings.entropy_coefficient,
     )
+
+
+def loss_packs(
+    settings: LossConfig, trees: Sequence[TrajectoryTree], advantages: Sequence[Floats], weights: Sequence[Floats], budget: int
+) -> Iterator[PrefixTreeBatch]:
+    """The packs of some trees, cut as the loss needs them: see `packs`."""
+    whole, by_length = settings.ratio_of == "sequence", settings.aggregation == "sequence"
+    return packs(trees, advantages, weights, budget, whole_rollouts=whole, by_length=by_length)
 
 
 def ratio_groups(settings: LossConfig, batch: PrefixTreeBatch, share: Share) -> RatioGroups | None:

@@ -13,8 +13,8 @@ from typing import Any, cast
 import torch
 from rich.console import Console
 
-import envs
 from trainer.backend import Backend
+from trainer.check_needs import check_needs
 from trainer.check_settings import check_settings
 from trainer.checkpoint import Checkpoint, CheckpointSeries
 from trainer.config import Config, SftConfig
@@ -22,7 +22,6 @@ from trainer.errors import ConfigError, DamagedCheckpointError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.health import examine
 from trainer.iteration import Trainer
-from trainer.metric_sinks import check_loggers
 from trainer.metric_stream import MetricStream
 from trainer.metrics import read_metrics
 from trainer.opened_backend import check_backend, opened_backend
@@ -35,7 +34,6 @@ from trainer.run_records import RunRecords
 from trainer.run_state import RunState
 from trainer.start_policy import taught_policy
 from trainer.stop_request import StopRequest
-from trainer.trained_model import check_lora
 from trainer.warm_start import WarmStartReport
 from trainer.whole_file import write_json
 
@@ -58,9 +56,7 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 def _check(config: Config) -> None:
     """Refuse settings that do not go together, or that this machine has nothing for."""
     check_settings(config)
-    check_loggers(config.run.loggers)
-    check_lora(config.policy)
-    envs.spec(config.env.id).require()
+    check_needs(config)
     if config.sft != SftConfig():
         given = next(iter(config.sft.model_dump(exclude_defaults=True)))
         raise ConfigError(f"sft.{given} has no effect on train; leave it out, or type `branchwise sft` instead")

@@ -1,13 +1,12 @@
 """Everything about a run's progress that a checkpoint must keep beside tensors: plain values that survive JSON unchanged."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 from trainer.evaluate import Evaluation
+from trainer.phase_seconds import timed
 from tree_rollout.task_history import TaskHistory
 
 
@@ -43,14 +42,9 @@ class RunState:
     warm_start: dict[str, Any] | None = None
     """What the start policy cost when it was made (fields of `WarmStartReport`); None before it is there."""
 
-    @contextmanager
-    def timing(self, phase: str) -> Iterator[None]:
+    def timing(self, phase: str) -> AbstractContextManager[None]:
         """Add the seconds spent inside to a phase."""
-        started = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
+        return timed(self.seconds, phase)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""

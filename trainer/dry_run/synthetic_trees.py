@@ -9,7 +9,8 @@ import numpy as np
 
 from trainer.config import Config
 from trainer.dry_run.turn_shape import TurnShape
-from trainer.prefix_tree import PrefixTreeBatch, pack, packs
+from trainer.policy_gradient import loss_packs
+from trainer.prefix_tree import PrefixTreeBatch, pack
 from tree_rollout.stop_reason import StopReason
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.turn import Origin, Turn
@@ -93,7 +94,6 @@ def micro_batches(config: Config, shape: TurnShape, vocabulary: int) -> PackedSh
     count = -(-config.rollout.tasks // (config.optimizer.mini_batches * config.run.shards))
     trees = [synthetic_tree(config, shape, rng, vocabulary) for _ in range(count)]
     ones, weights = [np.ones(len(tree.turns)) for tree in trees], [tree.path_weights() for tree in trees]
-    whole, by_length = config.loss.ratio_of == "sequence", config.loss.aggregation == "sequence"
-    cut = list(packs(trees, ones, weights, config.optimizer.micro_batch_tokens, whole_rollouts=whole, by_length=by_length))
+    cut = list(loss_packs(config.loss, trees, ones, weights, config.optimizer.micro_batch_tokens))
     sampled = sum(int(turn.mask_T.sum()) for tree in trees for turn in tree.turns)
     return PackedShare(count, len(cut), sampled, sum(part.unique_tokens for part in cut), sum(part.flat_tokens for part in cut))

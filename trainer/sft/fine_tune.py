@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-import envs
+from trainer.check_needs import check_needs
+from trainer.check_settings import check_env_arguments
 from trainer.config import Config
 from trainer.errors import ConfigError
-from trainer.metric_sinks import check_loggers
 from trainer.metrics import read_metrics
 from trainer.progress import Progress
 from trainer.run_folder import RunFolder
@@ -20,7 +20,6 @@ from trainer.sft.sft_run import SftRun
 from trainer.sft.sft_state import SftState
 from trainer.sft.trace import imitate_trace
 from trainer.stop_request import StopRequest
-from trainer.trained_model import check_lora
 from trainer.whole_file import write_json
 
 
@@ -45,15 +44,10 @@ def fine_tune(config: Config, *, resume: bool, console: Console) -> Path:
 
 def _check(config: Config) -> None:
     """Refuse what leaves nothing to learn, or what this machine has nothing for."""
-    check_loggers(config.run.loggers)
-    check_lora(config.policy)
-    spec = envs.spec(config.env.id)
-    spec.require()
+    check_needs(config)
     if config.run.backend != "local":
         raise ConfigError(f"sft computes in processes of this machine, and run.backend is {config.run.backend}; set it to local")
-    for name, settings in (("split", "env.train_split and env.eval_split"), ("max_turns", "env.max_turns")):
-        if name in config.env.kwargs:
-            raise ConfigError(f"env.kwargs.{name} would overrule other settings; leave it out and set {settings}")
+    check_env_arguments(config)
     if config.sft.trace is None and config.warmstart.steps == 0:
         raise ConfigError("warmstart.steps 0 leaves no step to imitate the demonstrator in; set it to 1 or more, or name a run: --from RUN")
 

@@ -1,12 +1,11 @@
 """What supervised fine-tuning must remember beside tensors: plain values that survive JSON unchanged."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 from trainer.evaluate import Evaluation
+from trainer.phase_seconds import timed
 
 
 @dataclass(slots=True)
@@ -29,14 +28,9 @@ class SftState:
     seconds: dict[str, float] = field(default_factory=dict)
     """Wall time by phase."""
 
-    @contextmanager
-    def timing(self, phase: str) -> Iterator[None]:
+    def timing(self, phase: str) -> AbstractContextManager[None]:
         """Add the seconds spent inside to a phase."""
-        started = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
+        return timed(self.seconds, phase)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""

@@ -19,7 +19,7 @@ _CALL_S = 20.0
 _MOST_PAGES = 300
 """Pages after which a tab is left for a new one: Playwright remembers every request of a tab for as long as it lives."""
 _WAIT_MS = 15_000
-"""Milliseconds that the browser may take to load a page, on a busy machine too."""
+"""Milliseconds that the browser may take to load a page or show what is on it, on a busy machine too."""
 
 
 class ShopBrowserEnv(ShopEnv):
@@ -92,6 +92,7 @@ class ShopBrowserEnv(ShopEnv):
 
             async def enter(page: "Page") -> None:
                 page.set_default_timeout(_WAIT_MS)
+                page.set_default_navigation_timeout(_WAIT_MS)  # A tab has one of its own, which would go first.
                 await tab.context.add_cookies([cookie])
                 await page.goto(server.url)
 
