@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
@@ -26,6 +27,23 @@ def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
     return settings.lr * rise * (settings.final_lr_share + (1 - settings.final_lr_share) * left)
 
 
+def policy_optimizer(parameters: Mapping[str, nn.Parameter], model: PreTrainedModel, settings: OptimizerConfig) -> torch.optim.Optimizer:
+    """AdamW on what an optimizer sees of the model's trained parameters; see `decay_groups`."""
+    return torch.optim.AdamW(decay_groups(parameters, model, settings), lr=settings.lr, betas=settings.betas)
+
+
+def step_policy(optimizer: torch.optim.Optimizer, settings: OptimizerConfig, iteration: int, rate: float, norm: float) -> None:
+    """One step on the gradients that the parameters have, with `rate` times the learning rate of `iteration` (from 1).
+
+    Raises `DivergedError` where their `norm` is not finite.
+    """
+    if not math.isfinite(norm):
+        raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
+    for group in optimizer.param_groups:
+        group["lr"] = rate * learning_rate(settings, iteration)
+    optimizer.step()
+
+
 class Learner:
     """AdamW on the gradients that the shards left in the shared rows, with clipping and the schedule of `learning_rate`.
 
@@ -36,8 +54,7 @@ class Learner:
         self._shared = shared
         self._settings = settings
         self._stepped = SteppedParameters(shared.masters(model), shared, device)
-        groups = decay_groups(self._stepped.named, model, settings)
-        self._optimizer = torch.optim.AdamW(groups, lr=settings.lr, betas=settings.betas)
+        self._optimizer = policy_optimizer(self._stepped.named, model, settings)
         self.version = 0
         """Optimizer steps so far; which weights serve."""
 
@@ -52,11 +69,7 @@ class Learner:
         Returns the gradient's norm before clipping.
         """
         norm = self._stepped.hand_out_clipped(scale, self._settings.max_grad_norm)
-        if not math.isfinite(norm):
-            raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate * learning_rate(self._settings, iteration)
-        self._optimizer.step()
+        step_policy(self._optimizer, self._settings, iteration, rate, norm)
         self._stepped.publish()
         self.version += 1
         return norm

@@ -13,15 +13,14 @@ from transformers import PreTrainedModel
 
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import Config
-from trainer.errors import CheckpointError, DivergedError
+from trainer.errors import CheckpointError
 from trainer.learn_report import LearnReport
-from trainer.learner import learning_rate
+from trainer.learner import policy_optimizer, step_policy
 from trainer.mini_batch import Share
 from trainer.policy_gradient import PolicyGradient
 from trainer.ranks import Ranks, part_like, whole
 from trainer.token_columns import Floats
 from trainer.trained_model import named_trained
-from trainer.weight_decay import decay_groups
 
 
 class ShardedPolicy:
@@ -33,8 +32,7 @@ class ShardedPolicy:
         self._model = ranks.sharded(model)
         self._parameters = named_trained(self._model)
         self._gradient = PolicyGradient(config, self._model, start_policy, ranks=ranks)
-        groups = decay_groups(self._parameters, self._model, self._settings)
-        self._optimizer = torch.optim.AdamW(groups, lr=self._settings.lr, betas=self._settings.betas)
+        self._optimizer = policy_optimizer(self._parameters, self._model, self._settings)
 
     def learn(self, share: Share) -> LearnReport:
         """Add the gradient of the summed loss of this rank's share; the report is of the share alone."""
@@ -53,13 +51,9 @@ class ShardedPolicy:
         gradients = [self._scaled(parameter, scale) for parameter in self._parameters.values()]
         squares = sum((gradient.square().sum(dtype=torch.float64) for gradient in gradients), torch.zeros((), dtype=torch.float64))
         norm = math.sqrt(self._ranks.total(squares))
-        if not math.isfinite(norm):
-            raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
         for gradient in gradients:
             gradient.mul_(min(1.0, self._settings.max_grad_norm / (norm + 1e-6)))
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate * learning_rate(self._settings, iteration)
-        self._optimizer.step()
+        step_policy(self._optimizer, self._settings, iteration, rate, norm)
         self._optimizer.zero_grad()
         return norm
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import ray
 import torch
 from ray.exceptions import RayError
@@ -12,8 +11,8 @@ from trainer.dealt_shares import DealtShares
 from trainer.errors import TrainerError
 from trainer.learn_report import LearnReport
 from trainer.ray_backend.arrays import pack, unpack
-from trainer.ray_backend.engine_group import Weights
 from trainer.ray_backend.object_store import put
+from trainer.ray_backend.served_weights import ServedWeights
 from trainer.ray_backend.slot import Slot
 
 _ASKED_S = 5.0
@@ -72,14 +71,12 @@ class RankGroup:
                 raise asked[reference].told(death) from error
 
 
-class ShardedLearner:
+class ShardedLearner(ServedWeights):
     """A `PolicyLearner` of which every rank has a part."""
 
     def __init__(self, group: RankGroup) -> None:
+        super().__init__(group.slots[0])
         self._group = group
-        self.version = 0
-        """Optimizer steps so far; which weights serve."""
-        self._weights = Weights(0, None)
 
     def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         """One optimizer step; see `PolicyLearner.step`."""
@@ -96,18 +93,8 @@ class ShardedLearner:
         self._group.ask("restore", put(pack(tensors)))
         self.version = version
 
-    def weights(self) -> Weights:
-        """The present weights, brought together and put into the object store once for each version."""
-        if self._weights.version != self.version:
-            self._weights = Weights(self.version, self._gathered())
-        return self._weights
-
-    def weights_P(self) -> np.ndarray:
-        """The present weights, shape (P,), to be read only."""
-        reference = self._gathered() if self._weights.reference is None else self.weights().reference
-        return self._group.slots[0].get(reference)
-
     def _gathered(self) -> ray.ObjectRef:
+        """They are brought together from all ranks."""
         references = [slot.actor.weights.remote() for slot in self._group.slots]
         self._group.wait(references)
         return references[0]
