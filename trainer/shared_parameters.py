@@ -43,8 +43,7 @@ class SharedParameters:
     @classmethod
     def of(cls, model: nn.Module, path: Path, shards: int) -> Self:
         """Room for what is trained of the model."""
-        rounded = any(parameter.dtype == torch.bfloat16 for parameter in trained_parameters(model))
-        return cls(path, cls.size(model), shards, rounded=rounded)
+        return cls(path, cls.size(model), shards, rounded=_is_rounded(model))
 
     @classmethod
     def imagined(cls, model: nn.Module, rows: int) -> "SharedParameters":
@@ -53,8 +52,7 @@ class SharedParameters:
         shared.weights_P = torch.empty(size, device="meta")
         shared.gradients_SP = torch.empty(rows, size, device="meta")
         shared._changes_1 = torch.empty(1, device="meta")
-        rounded = any(parameter.dtype == torch.bfloat16 for parameter in trained_parameters(model))
-        shared.rounded_P = torch.empty(size, dtype=torch.bfloat16, device="meta") if rounded else None
+        shared.rounded_P = torch.empty(size, dtype=torch.bfloat16, device="meta") if _is_rounded(model) else None
         return shared
 
     @staticmethod
@@ -134,6 +132,11 @@ class SharedParameters:
         gradient_P = self.gradients_SP.sum(dim=0)
         self.gradients_SP.zero_()
         return gradient_P
+
+
+def _is_rounded(model: nn.Module) -> bool:
+    """Whether any of the trained parameters is in bfloat16."""
+    return any(parameter.dtype == torch.bfloat16 for parameter in trained_parameters(model))
 
 
 def add_up_in(row: torch.Tensor, parameter: nn.Parameter) -> None:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import words_world
 from rich.console import Console
-from words_world import ENV
 
 from trainer.config import Config
 from trainer.run_folder import RunFolder
@@ -12,27 +12,11 @@ from trainer.sft.fine_tune import fine_tune
 from trainer.sft.sft_config import load_sft_config
 
 SETTINGS = {
-    "env.id": ENV,
-    "env.max_turns": "3",
-    "rollout.max_new_tokens": "3",
-    "evaluation.tasks": "2",
-    "run.shards": "2",
-    "run.workers": "1",
+    name: words_world.SETTINGS[name]
+    for name in ("env.id", "env.max_turns", "rollout.max_new_tokens", "evaluation.tasks", "run.shards", "run.workers")
 }
 OF_A_TRACE = {"optimizer.lr": "0.01", "optimizer.warmup_iterations": "0", "sft.tokens_per_step": "30", "sft.held_out_share": "0.3"}
-OF_THE_EXPERT = {
-    "policy.layers": "1",
-    "policy.hidden": "16",
-    "policy.heads": "2",
-    "policy.kv_heads": "2",
-    "policy.intermediate": "16",
-    "policy.max_length": "128",
-    "policy.vocab_size": "300",
-    "warmstart.steps": "3",
-    "warmstart.episodes": "6",
-    "warmstart.tokens_per_step": "64",
-    "warmstart.noise": "0.2",
-}
+OF_THE_EXPERT = {name: value for name, value in words_world.SETTINGS.items() if name.startswith(("policy.", "warmstart."))}
 
 
 def settings_of(out: Path, trace: Path | None, changes: dict[str, Any] | None = None) -> dict[str, str]:

@@ -16,6 +16,7 @@ from trainer.critic import trained
 from trainer.dry_run.live_bytes import LiveBytes
 from trainer.dry_run.made_policy import MadePolicy, made_policy, plain_policy
 from trainer.prefix_tree import PrefixTreeBatch
+from trainer.recomputed_layers import recomputed_layers
 from trainer.shared_parameters import SharedParameters
 from trainer.token_logprobs import packed_logits, score
 from trainer.tree_attention import tree_attention
@@ -50,16 +51,17 @@ def _computed(config: Config, policy: MadePolicy, batch: PrefixTreeBatch) -> Ste
     shared = SharedParameters.imagined(whole, rows=1)
     shared.attach(whole, 0)
     known = [*whole.parameters(), *whole.buffers(), shared.weights_P, shared.gradients_SP]
-    if config.optimizer.gradient_checkpointing:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            model.gradient_checkpointing_enable({"use_reentrant": False})
-        model.train()
     rows_P, row_S = torch.unique(batch.predictors_S, return_inverse=True)
     places = rows_P.to("meta"), row_S.to("meta")
     # A plan keeps what it has made for its blocks; each computation begins with a plan that has nothing.
     there = replace(batch.to("meta"), plan=AttentionPlan(batch.plan.parents, batch.plan.lengths))
-    with tree_attention(model), nullcontext() if critic is None else critic.beside(model) as values, LiveBytes(known) as live:
+    with (
+        warnings.catch_warnings(action="ignore", category=FutureWarning),
+        recomputed_layers(model, config.optimizer.gradient_checkpointing),
+        tree_attention(model),
+        nullcontext() if critic is None else critic.beside(model) as values,
+        LiveBytes(known) as live,
+    ):
         loss = _loss(config, model, there, *places)
         if values is not None:
             loss = loss + values.after(there).sum()

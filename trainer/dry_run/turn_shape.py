@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import envs
+from agents.agent import Agent
 from agents.context import Context
+from envs.needs import unmet
 from envs.text_env import TextEnv
 from trainer.config import Config
 from trainer.configured_agent import configured_agent
@@ -41,18 +43,18 @@ class TurnShape:
 
 def turn_shape(config: Config, architecture: Architecture) -> TurnShape:
     """The shape of a configuration's turns."""
-    unmet = [need for need in envs.spec(config.env.id).needs if not need.is_met()]
-    if unmet:
-        return _filled(config, f"sequences are taken to be full, since the environment lacks {unmet[0].what}")
+    if lacking := unmet(envs.spec(config.env.id).needs):
+        return _filled(config, f"sequences are taken to be full, since the environment lacks {lacking[0].what}")
     world = envs.make(config.env.id, **config.env.arguments(config.env.train_split))
     try:
         episodes = [_observations(world, config, seed) for seed in range(_EPISODES)]
     finally:
         world.close()
-    lengths = [[_tokens(config, architecture, text, place) for place, text in enumerate(texts)] for texts in episodes]
+    agent = None if architecture.tokenizer is None else configured_agent(config.agent, architecture.tokenizer)
+    lengths = [[_tokens(config, agent, text, place) for place, text in enumerate(texts)] for texts in episodes]
     later = [length for episode in lengths for length in episode[1:]]
     played = f"{_EPISODES} episodes of {config.env.id}"
-    if architecture.tokenizer is None:
+    if agent is None:
         played += f", at {_CHARACTERS} characters a token and {_FRAME} tokens around each message (the tokenizer is not here)"
     first = max(episode[0] for episode in lengths)
     return _cut(config, first, -(-sum(later) // len(later)) if later else 0, tuple(text for texts in episodes for text in texts), played)
@@ -88,9 +90,8 @@ def _observations(world: TextEnv, config: Config, seed: int) -> list[str]:
     return texts
 
 
-def _tokens(config: Config, architecture: Architecture, text: str, place: int) -> int:
-    if architecture.tokenizer is not None:
-        agent = configured_agent(config.agent, architecture.tokenizer)
+def _tokens(config: Config, agent: Agent | None, text: str, place: int) -> int:
+    if agent is not None:
         return len(Context(agent.template, begun=place > 0).observe(text))
     said = [text] if place or config.agent.system is None else [config.agent.system, text]
     return sum(-(-len(part) // _CHARACTERS) + _FRAME for part in said)

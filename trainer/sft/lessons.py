@@ -5,9 +5,10 @@ Tasks are held out whole, so that no rollout that is learned from shares its beg
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class Lessons:
     def steps(self, config: Config) -> list[LessonStep]:
         """All steps: the passes that `sft.epochs` asks for, or as many steps as `sft.steps` says."""
         wanted, steps = config.sft.steps, list[LessonStep]()
-        for epoch in _epochs(config.sft.epochs if wanted is None else None):
+        for epoch in range(config.sft.epochs) if wanted is None else count():
             if wanted is not None and len(steps) >= wanted:
                 break
             rng = np.random.default_rng([config.run.seed, 4, epoch])
@@ -139,13 +140,6 @@ class Lessons:
         return "; ".join(parts)
 
 
-def _epochs(count: int | None) -> Iterator[int]:
-    epoch = 0
-    while count is None or epoch < count:
-        yield epoch
-        epoch += 1
-
-
 def _tokens(entry: KeptTree) -> int:
     return sum(len(turn.ids_T) for turn in entry.tree.turns)
 
@@ -154,8 +148,8 @@ def _split(kept: Sequence[KeptTree], config: Config) -> tuple[list[KeptTree], li
     """Trees to learn from and held-out ones, by task; a single task is learned from."""
     tasks = list(dict.fromkeys(task_key(entry.tree) for entry in kept))
     share = config.sft.held_out_share
-    count = min(len(tasks) - 1, max(1, round(share * len(tasks)))) if share else 0
-    drawn = np.random.default_rng([config.run.seed, 5]).permutation(len(tasks))[:count]
+    drawn_tasks = min(len(tasks) - 1, max(1, round(share * len(tasks)))) if share else 0
+    drawn = np.random.default_rng([config.run.seed, 5]).permutation(len(tasks))[:drawn_tasks]
     held_out = {tasks[int(index)] for index in drawn}
     learned = [entry for entry in kept if task_key(entry.tree) not in held_out]
     return learned, [entry for entry in kept if task_key(entry.tree) in held_out]

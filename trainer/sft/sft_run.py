@@ -7,7 +7,7 @@ run; metrics hold no times, and are the same bytes.
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from trainer.config import Config
 from trainer.errors import DamagedCheckpointError, RunFolderError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.local_backend import LocalBackend
-from trainer.metric_sinks import MetricSinks
+from trainer.metric_stream import MetricStream
 from trainer.metrics import MetricsLog
 from trainer.progress import Progress
 from trainer.run_folder import RunFolder
@@ -51,17 +51,15 @@ class SftRun:
         return checkpoint
 
     @contextmanager
-    def metrics(self) -> Iterator["SftMetrics"]:
+    def metrics(self) -> Iterator[MetricStream]:
         """The metrics file as it was after the state's step, and the loggers that the configuration names."""
-        settings = self.config.model_dump(mode="json")
-        with ExitStack() as stack:
-            log = stack.enter_context(MetricsLog(self.folder.metrics))
+        with MetricsLog(self.folder.metrics) as log:
             begun = bool(self.state.evaluations)
             log.rewind(self.state.step if begun else -1)
             if [record["iteration"] for record in log.records] != list(range(self.state.step + begun)):
                 raise RunFolderError(f"{log.path} lacks steps up to {self.state.step}, and {self.folder.path} cannot go on without them")
-            opened = MetricSinks.opened(self.config.run.loggers, self.folder.path, settings, log.records, self.progress.message)
-            yield SftMetrics(log, stack.enter_context(opened))
+            with MetricStream.opened(self.config, self.folder, log, self.progress.message, watched=False) as stream:
+                yield stream
 
     def evaluate(self, workers: WorkerGroup, when: str) -> dict[str, Any]:
         """Measure the present weights on the held-out tasks in every mode; returns what goes into the metrics."""
@@ -96,16 +94,3 @@ class SftRun:
 
     def _passed_over(self, error: DamagedCheckpointError) -> None:
         self.progress.message(f"{error}; going on from the one before")
-
-
-class SftMetrics:
-    """Takes each step's record: to the file first, then to those who only watch."""
-
-    def __init__(self, log: MetricsLog, sinks: MetricSinks) -> None:
-        self._log = log
-        self._sinks = sinks
-
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Add the record of a step, whose number it has as `iteration`."""
-        self._log.append(record)
-        self._sinks.append(record)

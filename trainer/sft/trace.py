@@ -10,9 +10,10 @@ from trainer.configured_agent import configured_agent
 from trainer.errors import RunFolderError
 from trainer.learner import learning_rate
 from trainer.local_backend import LocalBackend, local_backend
+from trainer.metric_stream import MetricStream
 from trainer.sft.lessons import Lessons, LessonStep
 from trainer.sft.recorded_run import RecordedRun
-from trainer.sft.sft_run import SftMetrics, SftRun
+from trainer.sft.sft_run import SftRun
 from trainer.start_policy import taught_policy, untrained
 from trainer.trained_model import named_policy
 from trainer.tree_encoding import KeptTree, TreeEncoder
@@ -75,7 +76,7 @@ class _Course:
             while state.step < len(self._steps):
                 self._advance(self._steps[state.step], metrics)
 
-    def _advance(self, step: LessonStep, metrics: SftMetrics) -> None:
+    def _advance(self, step: LessonStep, metrics: MetricStream) -> None:
         """One optimizer step, and what is measured after it."""
         run, state = self._run, self._run.state
         last = state.step + 1 == len(self._steps)
