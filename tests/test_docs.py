@@ -29,10 +29,23 @@ from tree_rollout.turn import Origin, Turn
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
-VERBS = ("train", "sft", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
+VERBS = (
+    *("train", "sft", "eval", "health", "runs", "trees", "show", "replay", "fork", "diff", "recredit", "signatures"),
+    *("play", "envs", "check", "doctor"),
+)
 FENCE = re.compile(r"^```(?P<language>\w*)(?: (?P<title>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-PLACEHOLDERS = {"RUN": "runs/x", "N": "1", "NODE": "1", "ID": "1", "DIR": "runs/x", "BENCHMARK": "household", "...": "household"}
+PLACEHOLDERS = {
+    "RUN": "runs/x",
+    "N": "1",
+    "NODE": "1",
+    "ID": "1",
+    "TREE": "1",
+    "TREE:TURN": "1:0",
+    "DIR": "runs/x",
+    "BENCHMARK": "household",
+    "...": "household",
+}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from words_world import command_of, contents, metrics, run, trees, weights
 
 from agents.policy_folder import load_policy, save_policy
 from trainer.checkpoint import CheckpointSeries
-from trainer.checkpoint_policy import CheckpointPolicy
 from trainer.config import OptimizerConfig, PolicyConfig
+from trainer.engine_policy import EnginePolicy
 from trainer.learner import Learner
 from trainer.run_folder import RunFolder
 from trainer.shared_parameters import SharedParameters
@@ -84,7 +84,7 @@ def test_a_run_keeps_float32_and_saves_what_served(rounded: RunFolder) -> None:
     model = AutoModelForCausalLM.from_pretrained(rounded.policy(2))
     assert model.dtype == torch.bfloat16
     assert torch.equal(torch.cat([p.detach().flatten() for p in trained_parameters(model)]), weights_P.bfloat16())
-    assert CheckpointPolicy.of_run(rounded)._engine.model.dtype == torch.bfloat16
+    assert EnginePolicy.of_run(rounded)._engine.model.dtype == torch.bfloat16
 
 
 def test_what_is_sampled_is_what_is_learned_from(rounded: RunFolder) -> None:

@@ -1,7 +1,6 @@
 """`branchwise play ENV`: one episode, seen as a policy sees it, with a person, the expert or chance at the keys."""
 
 import argparse
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +49,7 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     import numpy as np
 
     import envs
+    from trainer.asked_action import print_text
     from trainer.console import Console
     from trainer.errors import UsageError
     from trainer.played_episode import PlayedEpisode, open_record
@@ -71,61 +71,30 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
             if trace is not None:
                 number = played.append_to(trace)
                 left = "an episode that was left has no outcome and is not recorded"
-                _print(Console(), left if number is None else f"recorded as tree {number} in {arguments.record}", "dim")
+                print_text(Console(), left if number is None else f"recorded as tree {number} in {arguments.record}", "dim")
     finally:
         env.close()
     return 1 if arguments.policy == "expert" and not solved else 0
 
 
 def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console: "Console", played: "PlayedEpisode") -> bool:
+    from trainer.asked_action import ask_action, print_text
+
     observation, info = env.reset(seed=seed)
     turns, total, done = 0, 0.0, False
-    _print(console, observation)
+    print_text(console, observation)
     while not done:
-        action = policy(env) if policy else _ask(env, console)
+        action = policy(env) if policy else ask_action(env, console)
         if action is None:
             break
         if policy:
-            _print(console, f"> {action}", "bold cyan")
+            print_text(console, f"> {action}", "bold cyan")
         before = observation, env.state_signature()
         observation, reward, terminated, truncated, info = env.step(action)
         played.add(before, action, (float(reward), terminated, truncated, info), env.state_signature())
         turns, total, done = turns + 1, total + float(reward), terminated or truncated
-        _print(console, observation, "" if info.get("valid", True) else "yellow")
+        print_text(console, observation, "" if info.get("valid", True) else "yellow")
     solved = bool(info.get("success", False))
     outcome = "solved" if solved else "not solved" if done else "left"
-    _print(console, f"{outcome} after {turns} turns, return {total:g}", "bold green" if solved else "bold")
+    print_text(console, f"{outcome} after {turns} turns, return {total:g}", "bold green" if solved else "bold")
     return solved
-
-
-def _ask(env: "TextEnv", console: "Console") -> str | None:
-    """The next action that a person typed; None at the end of input or for an empty line. What came through a pipe is echoed."""
-    from rich.text import Text
-
-    from envs import AbilityError
-
-    while True:
-        try:
-            line = input("> ").strip()
-            if not sys.stdin.isatty():
-                console.print(Text(line))
-        except EOFError:
-            console.print()
-            return None
-        if line not in ("?", "!"):
-            return line or None
-        try:
-            _print(
-                console,
-                "\n".join(f"  {action}" for action in env.admissible_actions()) if line == "?" else f"  {env.expert_action()}",
-                "dim",
-            )
-        except AbilityError as error:
-            _print(console, f"  {error}", "dim")
-
-
-def _print(console: "Console", text: str, style: str = "") -> None:
-    """Print a text of the environment as it is: no markup, nothing cut."""
-    from rich.text import Text
-
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
