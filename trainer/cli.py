@@ -22,7 +22,7 @@ _MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
 
 _VERBS = (
     *("train", "sft", "eval", "health"),
-    *("runs", "trees", "show", "replay", "fork", "diff", "recredit", "signatures"),
+    *("view", "runs", "trees", "show", "replay", "fork", "diff", "recredit", "signatures"),
     *("play", "envs", "check", "doctor"),
 )
 
@@ -39,6 +39,7 @@ examples:
   branchwise sft household --from runs/household-seed0     imitate the rollouts that solved their tasks there
   branchwise eval runs/household-seed0              measure what it learned
   branchwise health runs/household-seed0            find what is wrong with it in its metrics
+  branchwise view runs/household-seed0              look at all of it in a browser
   branchwise trees runs/household-seed0 --where mixed      recorded trees in which some rollouts solved the task and some did not
   branchwise replay runs/household-seed0 12         execute a recorded tree again and verify every turn
   branchwise fork runs/household-seed0 12:5 --policy human        go on before its turn 5 yourself

@@ -154,8 +154,8 @@ class Trace:
                 return
             after = (page[-1].iteration, page[-1].position)
 
-    def find(self, query: TreeQuery, text: str | None = None, limit: int | None = None) -> tuple[list[TreeSummary], int]:
-        """The summaries of the first `limit` trees that a query finds, in its order, and how many it finds in all.
+    def find(self, query: TreeQuery, text: str | None = None, limit: int | None = None, offset: int = 0) -> tuple[list[TreeSummary], int]:
+        """The summaries of `limit` trees that a query finds, from the one at `offset` in its order, and how many it finds in all.
 
         With `text`, only trees in which an observation or an action contains it, capital letters or not. Only the rows that are returned
         are compared with their digests.
@@ -166,8 +166,8 @@ class Trace:
                 where = f"({where}) AND id IN (SELECT tree FROM turns WHERE observation IN temp.found OR action IN temp.found)"
                 collect_texts(connection, text)
             count = connection.execute(f"SELECT count(*) FROM trees WHERE {where}", parameters).fetchone()[0]
-            statement = f"SELECT {_COLUMNS}, row_digest FROM trees WHERE {where} ORDER BY {query.order} LIMIT ?"
-            rows = connection.execute(statement, (*parameters, -1 if limit is None else limit)).fetchall()
+            statement = f"SELECT {_COLUMNS}, row_digest FROM trees WHERE {where} ORDER BY {query.order} LIMIT ? OFFSET ?"
+            rows = connection.execute(statement, (*parameters, -1 if limit is None else limit, offset)).fetchall()
         return [_entry(row).summary for row in rows], count
 
     def count(self) -> int:

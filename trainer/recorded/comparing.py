@@ -128,29 +128,67 @@ def _task(tree: TrajectoryTree) -> str:
     return json.dumps([tree.env_id, tree.seed, tree.env_kwargs], sort_keys=True)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedTask:
+    """One task that both runs met."""
+
+    seed: int
+    shares: tuple[float, float]
+    """Solved share of each run's rollouts on it, trees averaged."""
+    trees: tuple[list[int], list[int]]
+
+    @property
+    def difference(self) -> float:
+        """How much more the second run solves."""
+        return self.shares[1] - self.shares[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Two runs on the tasks that both met."""
+
+    tasks: list[SharedTask]
+    """Those that differ most first."""
+    means: tuple[float, float]
+    interval: tuple[float, float]
+    """95 % bootstrap interval, over tasks, of the mean difference."""
+
+
+def shared_tasks(first: RunFolder, second: RunFolder, seed: int = 0) -> RunComparison:
+    """Pair two runs by task; raises `UsageError` where they have none in common."""
+    one, other = (_successes(folder.trace) for folder in (first, second))
+    tasks = [
+        SharedTask(
+            json.loads(task)[1],
+            (float(np.mean([share for _, share in one[task]])), float(np.mean([share for _, share in other[task]]))),
+            ([tree for tree, _ in one[task]], [tree for tree, _ in other[task]]),
+        )
+        for task in sorted(one.keys() & other.keys())
+    ]
+    if not tasks:
+        raise UsageError(f"{first.path} and {second.path} recorded no task in common; runs of one benchmark and seed meet the same tasks")
+    interval = _interval(np.array([task.difference for task in tasks]), seed)
+    means = (float(np.mean([task.shares[0] for task in tasks])), float(np.mean([task.shares[1] for task in tasks])))
+    return RunComparison(sorted(tasks, key=lambda task: -abs(task.difference)), means, interval)
+
+
 def compare_runs(first: RunFolder, second: RunFolder, console: Console, seed: int = 0) -> int:
     """Print the tasks that both runs met, with the success of each, and the mean difference with its interval."""
-    sides = [_successes(folder.trace) for folder in (first, second)]
-    both = sorted(sides[0].keys() & sides[1].keys())
-    if not both:
-        raise UsageError(f"{first.path} and {second.path} recorded no task in common; runs of one benchmark and seed meet the same tasks")
-    shares = np.array([[np.mean([share for _, share in side[task]]) for side in sides] for task in both])
+    found = shared_tasks(first, second, seed)
     table = table_of("seed", "A", "B", "difference", "trees of A", "trees of B")
-    differences = shares[:, 1] - shares[:, 0]
-    for row in np.argsort(-np.abs(differences), kind="stable")[:_SHOWN_TASKS]:
-        trees = (", ".join(str(tree) for tree, _ in side[both[row]]) for side in sides)
-        cells = (f"{100 * shares[row, 0]:.0f} %", f"{100 * shares[row, 1]:.0f} %", f"{100 * differences[row]:+.0f}")
-        table.add_row(str(json.loads(both[row])[1]), *cells, *trees)
+    for task in found.tasks[:_SHOWN_TASKS]:
+        cells = (*(f"{100 * share:.0f} %" for share in task.shares), f"{100 * task.difference:+.0f}")
+        table.add_row(str(task.seed), *cells, *(", ".join(map(str, trees)) for trees in task.trees))
     say(console, f"A: {first.path}\nB: {second.path}", "bold")
     print_table(console, table)
-    if len(both) > _SHOWN_TASKS:
-        say(console, f"{_SHOWN_TASKS} of {len(both)} tasks, those that differ most", "dim")
-    low, high = _interval(differences, seed)
-    mean = 100 * shares.mean(axis=0)
+    if len(found.tasks) > _SHOWN_TASKS:
+        say(console, f"{_SHOWN_TASKS} of {len(found.tasks)} tasks, those that differ most", "dim")
+    before, after = (100 * mean for mean in found.means)
+    low, high = (100 * end for end in found.interval)
     say(
         console,
-        f"{len(both)} tasks in common: A solves {mean[0]:.1f} %, B {mean[1]:.1f} %, difference {mean[1] - mean[0]:+.1f} "
-        f"[{100 * low:+.1f}, {100 * high:+.1f}] points (95 %, paired by task)",
+        f"{len(found.tasks)} tasks in common: A solves {before:.1f} %, B {after:.1f} %, difference {after - before:+.1f} "
+        f"[{low:+.1f}, {high:+.1f}] points (95 %, paired by task)",
         "bold",
     )
     return 0
