@@ -104,12 +104,13 @@ class World:
         """What holds and can still matter, whatever path led there."""
         lasting = [fact for facts in state.facts.values() for fact in facts if fact.name in _LASTING]
         place = {fact.arguments[0].name: fact.arguments[1].name for fact in lasting if fact.name == "objectatlocation"}
-        stands = {fact.arguments[0].name: fact.arguments[1].name for fact in self._of(state, "receptacleatlocation")}
+        stands = {fact.arguments[0].name: fact.arguments[1].name for fact in self.facts_of(state, "receptacleatlocation")}
         # "Next to it" lists what was taken out of one piece of furniture and put into another one at the same place.
-        beside = [fact for fact in self._of(state, "not_inreceptacle") if place.get(fact.names[0], "") == stands[fact.names[1]]]
+        beside = [fact for fact in self.facts_of(state, "not_inreceptacle") if place.get(fact.names[0], "") == stands[fact.names[1]]]
         return "; ".join(sorted(f"{fact.name} {' '.join(self.names[name] for name in fact.names)}" for fact in [*lasting, *beside]))
 
-    def _of(self, state: State, name: str) -> list[Any]:
+    def facts_of(self, state: State, name: str) -> list[Any]:
+        """TextWorld's facts of one kind, by its lower-case name."""
         return [fact for signature, facts in state.facts.items() if signature.name == name for fact in facts]
 
     def _first_facts(self) -> list[Any]:
