@@ -10,7 +10,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,7 +30,16 @@ class Scale:
     tasks: int
     """Tasks of each split that the expert, and chance, are counted on."""
 
+    def of(self, spec: envs.EnvSpec) -> "Scale":
+        """As much as an environment bears: one whose steps may take long has a tenth of the tasks and repeats, at least two."""
+        if spec.id != ENGINE:
+            return self
+        return Scale(*(max(2, getattr(self, name) // SLOWER) for name in ("repeats", "episodes", "tasks")))
 
+
+ENGINE = "branchwise/ALFWorld-v0"
+SLOWER = 15
+"""How much less is measured of the real engine, which takes a second for what the household takes a millisecond for."""
 FULL = Scale(repeats=60, episodes=60, tasks=1000)
 QUICK = Scale(repeats=15, episodes=30, tasks=150)
 _PAIRS = 200
@@ -49,7 +58,8 @@ def main(given: Sequence[str] | None = None) -> int:
     """Measure all registered environments and print the table."""
     options = arguments(__doc__ or "", given)
     scale = QUICK if options.quick else FULL
-    rows = [row for spec in envs.specs() for row in measure(spec, scale)]
+    rows = [row for spec in envs.specs() for row in measure(spec, scale.of(spec))]
+    rows += list(against_the_engine(rows))
     report("envs", rows, quick=options.quick, out=options.out)
     return 0
 
@@ -72,10 +82,28 @@ def measure(spec: envs.EnvSpec, scale: Scale) -> Iterator[Row]:
         yield measured(f"{name}: step with expert", both, "steps/s", better="higher", note="expert_action() and step()")
     yield from inquiry_rows(spec, name, env, episodes, scale)
     if spec.abilities.copies_itself:
-        yield from fork_rows(name, env, episodes, scale)
+        yield from fork_rows(spec, name, env, episodes, scale)
     if spec.abilities.expert:
         for split in spec.splits:
             yield from expert_rows(spec, name, split, scale.tasks)
+
+
+def against_the_engine(rows: Sequence[Row]) -> Iterator[Row]:
+    """The household against the real engine, from the rows of both."""
+    found = {row.name: row for row in rows}
+    ours, theirs = "Household-v0", ENGINE.partition("/")[2]
+    compared: tuple[tuple[str, Literal["higher", "lower"]], ...] = (
+        ("reset", "lower"),
+        ("step", "higher"),
+        ("step with expert", "higher"),
+        ("snapshot + restore, against replay", "lower"),
+        ("snapshot", "lower"),
+    )
+    for what, better in compared:
+        mine, other = found.get(f"{ours}: {what}"), found.get(f"{theirs}: {what}")
+        if mine is not None and other is not None:
+            name = f"{ours} against {theirs}: {what.partition(',')[0]}"
+            yield Row(name, mine.value, mine.unit, other.value, factor(mine.value, other.value, better), "baseline: the real engine")
 
 
 def play(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy) -> Episode:
@@ -152,21 +180,25 @@ def inquiry_rows(spec: envs.EnvSpec, name: str, env: envs.TextEnv, episodes: Seq
         yield measured(f"{name}: {method}", samples, "us", better="lower", note="in the middle of an episode")
 
 
-def fork_rows(name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale) -> Iterator[Row]:
-    """An exact fork against the two ways that need no `snapshot`: a deep copy, and executing the actions so far again."""
+def fork_rows(spec: envs.EnvSpec, name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale) -> Iterator[Row]:
+    """An exact fork against the ways that need no `snapshot`: executing the actions so far again, and a deep copy where one is possible."""
     ours, copies, replays = [], [], []
     for repeat in range(scale.repeats):
         episode = episodes[repeat % len(episodes)]
         actions = halfway(env, episode)
         ours.append(call_us(lambda: env.restore(env.snapshot())))
-        copies.append(call_us(lambda: copy.deepcopy(env), 3))
+        if spec.abilities.portable:
+            copies.append(call_us(lambda: copy.deepcopy(env), 3))
         replays.append(call_us(lambda episode=episode: halfway(env, episode), 3))
         assert halfway(env, episode) == actions
     title = f"{name}: snapshot + restore"
-    yield measured(f"{title}, against a deep copy", ours, "us", better="lower", baseline=copies, note="baseline: copy.deepcopy(env)")
+    if spec.abilities.portable:
+        yield measured(f"{title}, against a deep copy", ours, "us", better="lower", baseline=copies, note="baseline: copy.deepcopy(env)")
     yield measured(f"{title}, against replay", ours, "us", better="lower", baseline=replays, note="baseline: reset and half the actions")
-    held, copied = kept_bytes(env, episodes, env.snapshot), kept_bytes(env, episodes, lambda: copy.deepcopy(env))
-    note = f"one kept per turn of {len(episodes)} episodes, what they share included; baseline: copy.deepcopy(env)"
+    held = kept_bytes(env, episodes, env.snapshot)
+    copied = kept_bytes(env, episodes, lambda: copy.deepcopy(env)) if spec.abilities.portable else None
+    note = f"one kept per turn of {len(episodes)} episodes, what they share included"
+    note += "; baseline: copy.deepcopy(env)" if spec.abilities.portable else "; a deep copy is not possible"
     yield Row(f"{name}: snapshot", held, "bytes", copied, factor(held, copied, "lower"), note)
 
 
