@@ -12,8 +12,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from envs.errors import MissingNeedError
+from envs.web import chromium
 
-_BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 _DOCKER_SOCKET = "unix:///var/run/docker.sock"
 _PATIENCE_S = 3.0
 """Seconds that a Docker engine has to say that it is there."""
@@ -74,16 +74,13 @@ class ProgramNeed:
 
 @dataclass(frozen=True, slots=True)
 class BrowserNeed:
-    """Chromium: a program on the search path, or one that Playwright has downloaded."""
+    """Chromium: the program that `BRANCHWISE_BROWSER` names, one that Playwright has downloaded, or one on the search path."""
 
-    install: str = "sudo apt-get install chromium-headless-shell (or: playwright install --only-shell chromium)"
+    install: str = chromium.INSTALL
     what: str = "a Chromium browser"
 
     def is_met(self) -> bool:
-        if any(shutil.which(name) for name in _BROWSERS):
-            return True
-        folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "~/.cache/ms-playwright")).expanduser()
-        return any(folder.glob("chromium*/*/*"))
+        return chromium.find_chromium() is not None
 
 
 @dataclass(frozen=True, slots=True)

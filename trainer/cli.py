@@ -20,7 +20,11 @@ from trainer.overrides import split_arguments
 _MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE}
 """Operating system errors whose own words tell a user what to do."""
 
-_VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
+_VERBS = (
+    *("train", "sft", "eval", "health"),
+    *("runs", "trees", "show", "replay", "fork", "diff", "recredit", "signatures"),
+    *("play", "envs", "check", "doctor"),
+)
 
 _OVERVIEW = """\
 Train LLM agents on multi-turn tasks with reinforcement learning over rollout trees.
@@ -32,9 +36,12 @@ examples:
   branchwise train household                        train from nothing; everything goes to runs/household-seed0
   branchwise train household --resume               go on where that run stopped
   branchwise train household --optimizer.lr 3e-4    change any setting; `branchwise train --settings` lists them
+  branchwise sft household --from runs/household-seed0     imitate the rollouts that solved their tasks there
   branchwise eval runs/household-seed0              measure what it learned
   branchwise health runs/household-seed0            find what is wrong with it in its metrics
-  branchwise replay runs/household-seed0            execute a recorded tree again and verify every turn
+  branchwise trees runs/household-seed0 --where mixed      recorded trees in which some rollouts solved the task and some did not
+  branchwise replay runs/household-seed0 12         execute a recorded tree again and verify every turn
+  branchwise fork runs/household-seed0 12:5 --policy human        go on before its turn 5 yourself
   branchwise signatures runs/household-seed0        where its rollouts met, by several ways to recognise a state
   branchwise play household                         act in the environment yourself
   branchwise check household                        prove that it forks exactly, and what else it declares

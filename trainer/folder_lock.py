@@ -29,6 +29,20 @@ class FolderLock:
         self._descriptor = descriptor
         return True
 
+    def is_held(self) -> bool:
+        """Whether another process has the lock now."""
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        finally:
+            os.close(descriptor)
+        return False
+
     def release(self) -> None:
         """Give it back; harmless when repeated."""
         if self._descriptor is not None:

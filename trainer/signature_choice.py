@@ -1,7 +1,6 @@
-"""A signature on the command line is one word: its name, then its settings after commas, as in `normalised,mask=numbers`."""
+"""Signatures by the words of the command line."""
 
-from trainer.errors import UsageError
-from trainer.yaml_file import parse_yaml
+from trainer.named_settings import named_settings
 from tree_rollout.signatures import Signature, Window, make_signature
 
 COMPARED = ("env", "observation", "normalised", "actions")
@@ -10,14 +9,7 @@ COMPARED = ("env", "observation", "normalised", "actions")
 
 def chosen_signature(text: str) -> Signature:
     """The signature that a word names; a fault is a `UsageError` or the table's own error."""
-    name, *pairs = text.split(",")
-    settings = {}
-    for pair in pairs:
-        setting, equals, value = pair.partition("=")
-        if not equals or not setting.strip():
-            raise UsageError(f"{pair!r} in --signature {text} is no setting; write NAME,setting=value, for example normalised,mask=numbers")
-        settings[setting.strip()] = parse_yaml(value, f"the value {value!r} of {setting.strip()} in --signature {text}")
-    return make_signature(name.strip(), settings)
+    return make_signature(*named_settings(text, "--signature"))
 
 
 def looking_back(signature: Signature, history: int) -> Signature:

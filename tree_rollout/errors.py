@@ -47,6 +47,10 @@ class UnknownTreeError(TraceError, LookupError):
     """The trace holds no tree with this number."""
 
 
+class TreeQueryError(TraceError):
+    """A condition on trees names something that trees do not have, or is no condition."""
+
+
 class ForkError(TreeRolloutError, ValueError):
     """A recorded tree cannot be continued there, or not in that way."""
 

@@ -21,8 +21,10 @@ from tree_rollout import trace_codec as codec
 from tree_rollout.errors import TraceError, UnknownTreeError
 from tree_rollout.trace_codec import Row
 from tree_rollout.trace_file import TraceFile
+from tree_rollout.trace_search import collect_texts
 from tree_rollout.trace_segment import MAX_TREE_BYTES, Segment, decode_turns, encode_segment, read_blobs, read_segments, store_blobs
 from tree_rollout.tree import TrajectoryTree
+from tree_rollout.tree_query import TreeQuery
 from tree_rollout.tree_summary import SUMMARY_COLUMNS, TreeSummary
 from tree_rollout.turn import Turn
 
@@ -152,6 +154,38 @@ class Trace:
                 return
             after = (page[-1].iteration, page[-1].position)
 
+    def find(self, query: TreeQuery, text: str | None = None, limit: int | None = None) -> tuple[list[TreeSummary], int]:
+        """The summaries of the first `limit` trees that a query finds, in its order, and how many it finds in all.
+
+        With `text`, only trees in which an observation or an action contains it, capital letters or not. Only the rows that are returned
+        are compared with their digests.
+        """
+        where, parameters = query.where, query.parameters
+        with self._file.reading() as connection:
+            if text is not None:
+                where = f"({where}) AND id IN (SELECT tree FROM turns WHERE observation IN temp.found OR action IN temp.found)"
+                collect_texts(connection, text)
+            count = connection.execute(f"SELECT count(*) FROM trees WHERE {where}", parameters).fetchone()[0]
+            statement = f"SELECT {_COLUMNS}, row_digest FROM trees WHERE {where} ORDER BY {query.order} LIMIT ?"
+            rows = connection.execute(statement, (*parameters, -1 if limit is None else limit)).fetchall()
+        return [_entry(row).summary for row in rows], count
+
+    def count(self) -> int:
+        """How many trees there are."""
+        with self._file.reading() as connection:
+            return connection.execute("SELECT count(*) FROM trees").fetchone()[0]
+
+    def newest(self) -> TreeSummary | None:
+        """The tree recorded last; None where there is none."""
+        with self._file.reading() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS}, row_digest FROM trees ORDER BY iteration DESC, position DESC LIMIT 1").fetchone()
+        return None if row is None else _entry(row).summary
+
+    def summary(self, tree_id: int) -> TreeSummary:
+        """What one tree amounts to."""
+        with self._file.reading() as connection, _located(f"tree {tree_id}"):
+            return _read_entry(connection, tree_id).summary
+
     def tree(self, tree_id: int) -> TrajectoryTree:
         """The whole tree with the forks added to it, as it was recorded (without snapshots)."""
         with self._file.reading() as connection, _located(f"tree {tree_id}"):
@@ -207,7 +241,7 @@ def _append_tree(
         if present[1] != content:
             raise TraceError("another tree is recorded there already; rewind to this iteration first if it is to be replaced")
         return present[0]
-    summary = TreeSummary.of(tree, iteration, position)
+    summary = TreeSummary.of(tree, iteration, position, advantages_N)
     newest = connection.execute("SELECT max(id) FROM trees").fetchone()[0] or 0
     summary = replace(summary, id=newest + 1, raw_bytes=_raw_bytes(blobs, 0))
     segment.store(connection, summary.id)

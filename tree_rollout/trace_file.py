@@ -12,9 +12,10 @@ from pathlib import Path
 
 from tree_rollout.errors import TraceError, TraceVersionError
 from tree_rollout.trace_codec import TURN_COLUMNS
+from tree_rollout.trace_migration import OLDEST, migrate
 
-SCHEMA_VERSION = 1
-"""Kept in `PRAGMA user_version`; raised with every change of the tables below."""
+SCHEMA_VERSION = 2
+"""Kept in `PRAGMA user_version`; raised with every change of the tables below, together with a step in `trace_migration`."""
 
 _APPLICATION_ID = 0x42575452
 """`PRAGMA application_id` of every trace ("BWTR"), which tells it from other SQLite files."""
@@ -29,6 +30,8 @@ CREATE TABLE trees (
     turns INTEGER NOT NULL, rollouts INTEGER NOT NULL, failed INTEGER NOT NULL, successes INTEGER NOT NULL,
     failed_turns INTEGER NOT NULL, states INTEGER NOT NULL,
     merged_turns INTEGER NOT NULL, convergent_turns INTEGER NOT NULL, self_merges INTEGER NOT NULL,
+    depth INTEGER, branches INTEGER, sampled_tokens INTEGER,
+    return_min, return_max, advantage_min, advantage_max,
     forks INTEGER NOT NULL, fork_turns INTEGER NOT NULL, raw_bytes INTEGER NOT NULL,
     appended BLOB NOT NULL, content BLOB NOT NULL, row_digest BLOB NOT NULL,
     UNIQUE (iteration, position)
@@ -56,13 +59,15 @@ class TraceFile:
             raise TraceError(f"{path} is empty: its run was stopped before it began; remove the file")
         self._connection = self._connect("ro")
         try:
-            self._check()
+            version = self._check()
             if not readonly:
                 self._connection.close()
                 self._connection = self._connect("rw")
                 with self._explained("open"):
                     self._connection.execute("PRAGMA journal_mode = WAL")
                     self._connection.execute("PRAGMA synchronous = FULL")
+            if version < SCHEMA_VERSION:
+                self._lift(version)
         except BaseException:
             self._connection.close()
             raise
@@ -136,21 +141,33 @@ class TraceFile:
         except TraceError as error:
             raise error if str(self.path) in str(error) else type(error)(f"{self.path}: {error}") from error
 
+    def _lift(self, version: int) -> None:
+        """Bring an earlier version's tables up to this one: in place when opened for writing, in a private copy when for reading only."""
+        with self._explained(f"read it as version {SCHEMA_VERSION}"):
+            if self.readonly:
+                copy = sqlite3.connect("", isolation_level=None)  # A file without a name, gone when it is closed.
+                self._connection.backup(copy)
+                self._connection.close()
+                self._connection = copy
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                migrate(connection, version, SCHEMA_VERSION)
+
     def _connect(self, mode: str) -> sqlite3.Connection:
         with self._explained("open"):
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
             return sqlite3.connect(uri, uri=True, timeout=_WAIT_S, isolation_level=None)
 
-    def _check(self) -> None:
-        """Refuse what is no trace, or not one of this version."""
+    def _check(self) -> int:
+        """The file's version; refuses what is no trace, and versions that this program does not know."""
         with self.reading() as connection:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if application != _APPLICATION_ID:
                 raise TraceError(f"{self.path} is an SQLite file of another program, not a trace")
-            if version != SCHEMA_VERSION:
-                advice = "use the program's newer version that wrote it" if version > SCHEMA_VERSION else "read it with the older program"
-                raise TraceVersionError(f"{self.path} is a trace of version {version}, and this program reads {SCHEMA_VERSION}; {advice}")
+            if not OLDEST <= version <= SCHEMA_VERSION:
+                advice = "use the newer program that wrote it" if version > SCHEMA_VERSION else "no program has written that version"
+                known = f"{OLDEST} to {SCHEMA_VERSION}"
+                raise TraceVersionError(f"{self.path} is a trace of version {version}, and this program reads {known}; {advice}")
             connection.execute("SELECT * FROM meta, blobs, trees, turns, arrays LIMIT 0")
             log = self.path.with_name(self.path.name + "-wal")
             page_size = connection.execute("PRAGMA page_size").fetchone()[0]
@@ -160,6 +177,7 @@ class TraceFile:
                 found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if found != "ok":
                     raise TraceError(f"{self.path}: the file is damaged, so nothing is added to it: {found}")
+        return version
 
 
 def _explain(error: sqlite3.Error, what: str) -> str:

@@ -1,7 +1,11 @@
 """A summary says what a recorded tree amounts to without its texts and arrays; adding a fork later does not change its figures."""
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tree_rollout.state_graph import count_merges
 from tree_rollout.trace_codec import Row, decode_json, encode_json
@@ -34,6 +38,18 @@ class TreeSummary:
     """Turns whose state another rollout of the tree was in as well; see `MergeReport`."""
     convergent_turns: int
     self_merges: int
+    depth: int | None = None
+    """Turns of the longest rollout; like the figures below, None only where an older trace is damaged."""
+    branches: int | None = None
+    """Turns at which the sampler forked."""
+    sampled_tokens: int | None = None
+    """Tokens that the policy sampled, a shared turn counted once."""
+    return_min: float | None = None
+    """Least sum of rewards of a rollout that counts; None where none does, or where a sum is no number."""
+    return_max: float | None = None
+    advantage_min: float | None = None
+    """Least advantage of a turn; None where the tree was recorded without, or where one is no number."""
+    advantage_max: float | None = None
     forks: int = 0
     """Chains added with `add_fork`."""
     fork_turns: int = 0
@@ -41,11 +57,14 @@ class TreeSummary:
     """Unpacked size of its texts and arrays, forks included."""
 
     @classmethod
-    def of(cls, tree: TrajectoryTree, iteration: int, position: int) -> "TreeSummary":
-        """The summary of a tree that has no id yet."""
-        leaves = [tree.turns[leaf] for leaf in tree.leaves()]
-        counted = [turn for turn in leaves if turn.stop_reason is None or turn.stop_reason.counts]
+    def of(cls, tree: TrajectoryTree, iteration: int, position: int, advantages_N: npt.NDArray[np.float64] | None = None) -> "TreeSummary":
+        """The summary of a tree that has no id yet; `advantages_N` has one number per turn, shape (N,)."""
+        leaves = tree.leaves()
+        counted = [leaf for leaf in leaves if (reason := tree.turns[leaf].stop_reason) is None or reason.counts]
         merges = count_merges([tree])
+        depths_N, returns_N = _along_paths(tree)
+        returns = _range([returns_N[leaf] for leaf in counted])
+        advantages = _range([] if advantages_N is None else advantages_N)
         return cls(
             id=0,
             iteration=iteration,
@@ -56,12 +75,19 @@ class TreeSummary:
             turns=len(tree.turns),
             rollouts=len(leaves),
             failed=len(leaves) - len(counted),
-            successes=sum(turn.success for turn in counted),
+            successes=sum(tree.turns[leaf].success for leaf in counted),
             failed_turns=merges.failed_turns,
             states=merges.states,
             merged_turns=merges.merged_turns,
             convergent_turns=merges.convergent_turns,
             self_merges=merges.self_merges,
+            depth=max(depths_N, default=0),
+            branches=sum(turn.origin is not None and turn.origin.kind == "branch" for turn in tree.turns),
+            sampled_tokens=sum(int(np.count_nonzero(turn.mask_T)) for turn in tree.turns),
+            return_min=returns[0],
+            return_max=returns[1],
+            advantage_min=advantages[0],
+            advantage_max=advantages[1],
         )
 
     @property
@@ -88,6 +114,23 @@ class TreeSummary:
         values = dict(zip(SUMMARY_COLUMNS, row, strict=True))
         values["env_kwargs"] = decode_json(values["env_kwargs"], "env_kwargs")
         return cls(**values)
+
+
+def _along_paths(tree: TrajectoryTree) -> tuple[list[int], list[float]]:
+    """For each turn, the number of turns and the sum of rewards from its root down to it."""
+    depths_N, returns_N = [0] * len(tree.turns), [0.0] * len(tree.turns)
+    for index, turn in enumerate(tree.turns):
+        above = turn.parent
+        depths_N[index] = 1 if above < 0 else depths_N[above] + 1
+        returns_N[index] = turn.reward if above < 0 else returns_N[above] + turn.reward
+    return depths_N, returns_N
+
+
+def _range(numbers: Sequence[float] | npt.NDArray[np.float64]) -> tuple[float, float] | tuple[None, None]:
+    """The least and the largest; neither where there are none, or one is not finite."""
+    if not len(numbers) or not np.isfinite(numbers).all():
+        return None, None
+    return float(min(numbers)), float(max(numbers))
 
 
 SUMMARY_COLUMNS = tuple(field.name for field in fields(TreeSummary))

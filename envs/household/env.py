@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from envs.arguments import one_of, whole_number
 from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
 from envs.household.alfworld_rules import AlfworldHousehold
 from envs.household.expert import FLAWLESS, FlawRates, Flaws, expert_action
@@ -35,12 +36,9 @@ class HouseholdEnv(TextEnv):
         rules: str = "household",
     ) -> None:
         super().__init__()
-        if split not in SPLITS:
-            raise EnvironmentArgumentError(f"split is {split!r}; {nearest(str(split), SPLITS)}")
-        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-            raise EnvironmentArgumentError(f"max_turns is {max_turns!r}; it must be a whole number of at least 1")
-        if rules not in _RULES:
-            raise EnvironmentArgumentError(f"rules is {rules!r}; {nearest(str(rules), _RULES)}")
+        one_of("split", split, SPLITS)
+        whole_number("max_turns", max_turns, 1)
+        one_of("rules", rules, _RULES)
         self.split = split
         self.rules = rules
         self.max_turns = max_turns

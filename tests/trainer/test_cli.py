@@ -4,66 +4,26 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from recorded_household import record
 
 import envs
 from trainer.cli import main
 from trainer.config import Config
-from trainer.load_config import load_config
-from trainer.run_folder import RunFolder
-from tree_rollout.stop_reason import StopReason
 from tree_rollout.trace import Trace
-from tree_rollout.tree import TrajectoryTree
-from tree_rollout.turn import Origin, Turn
 
-VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
+VERBS = (
+    *("train", "sft", "eval", "health", "runs", "trees", "show", "replay", "fork", "diff", "recredit", "signatures"),
+    *("play", "envs", "check", "doctor"),
+)
 
 
 def command(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """A command line in a process of its own."""
     return subprocess.run([sys.executable, "-m", "trainer", *words], capture_output=True, text=True, timeout=60, **options)
-
-
-def record(path: Path, reward: float | None = None) -> RunFolder:
-    """A run folder with one tree: the expert's rollout, and one that branches off at its second turn; `reward` falsifies the first turn."""
-    folder = RunFolder(path)
-    path.mkdir(parents=True)
-    folder.config.write_text(load_config("household").model_dump_json())
-    env_kwargs: dict[str, object] = {"split": "valid_unseen", "max_turns": 30}
-    tree = TrajectoryTree("branchwise/Household-v0", 7, env_kwargs)
-    env = envs.make(tree.env_id, **env_kwargs)
-    roll(tree, env, [], lambda env, turn: env.expert_action())
-    roll(tree, env, [0], lambda env, turn: "inventory" if turn < 4 else env.expert_action())
-    if reward is not None:
-        tree.turns[0].reward = reward
-    with Trace.create(folder.trace, {}) as trace:
-        trace.append([tree], 0)
-    return folder
-
-
-def roll(tree: TrajectoryTree, env: envs.TextEnv, past: list[int], choose: Callable[[envs.TextEnv, int], str]) -> None:
-    observation, _ = env.reset(seed=tree.seed)
-    for index in past:
-        observation = env.step(tree.turns[index].action)[0]
-    parent, done, origin = (past[-1], False, Origin("branch", "test")) if past else (-1, False, Origin("root"))
-    for number in range(len(past), 30):
-        state, action = env.state_signature(), choose(env, number)
-        answer, reward, terminated, truncated, info = env.step(action)
-        done = terminated or truncated
-        nothing = np.zeros(0)
-        turn = Turn(
-            parent, observation, action, nothing.astype(np.int32), nothing.astype(bool), nothing.astype(np.float32),
-            nothing.astype(np.float32), 0, float(reward), terminated, truncated, info["valid"], state, env.state_signature(),
-            info["success"], StopReason.TERMINATED if terminated else StopReason.TRUNCATED if truncated else None, origin,
-        )  # fmt: skip
-        parent, observation, origin = tree.add(turn), answer, None
-        if done:
-            return
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -107,8 +67,8 @@ def test_version() -> None:
     [
         (["trian"], "there is no verb 'trian'; did you mean train?"),
         (["--seed"], "there is no verb '--seed'"),
-        (["train"], "train needs a benchmark; choose one of household"),
-        (["train", "houshold"], "no benchmark is called 'houshold'; did you mean household?"),
+        (["train"], "train needs a benchmark; choose one of bfcl, household, search, shop"),
+        (["train", "houshold"], "no benchmark is called 'houshold'; did you mean household"),
         (["train", "household", "extra"], "'extra' is one argument too many"),
         (["train", "household", "--sede", "1"], "train has no option --sede; did you mean --seed?"),
         (["train", "household", "--resum"], "train has no option --resum; did you mean --resume?"),
@@ -125,9 +85,23 @@ def test_version() -> None:
         (["play", "household", "--max-turns", "0"], "max_turns"),
         (["eval", "/no/such/run"], "/no/such/run is no run folder"),
         (["replay", "/no/such/run"], "/no/such/run is no run folder"),
-        (["replay", "x", "--policy", "expert"], "--policy has no effect without --fork NODE"),
-        (["replay", "x", "--all", "--fork", "3"], "--fork goes on in one tree"),
-        (["replay", "x", "--all", "--tree", "3"], "not allowed with argument"),
+        (["replay", "x", "--sample", "3"], "--sample has no effect without --all"),
+        (["replay", "x", "3", "--all"], "leave TREE and --node out"),
+        (["replay", "x", "3:4", "--node", "3"], "both name a turn"),
+        (["replay", "x", "--all", "--sample", "0"], "give at least 1"),
+        (["replay", "x", "tree3"], "'tree3' is no place"),
+        (["show", "x", "--tokens"], "name it as TREE:TURN"),
+        (["fork", "x", "12"], "write 12:TURN"),
+        (["fork", "x", "12:"], "'12:' is no place"),
+        (["fork", "x", "12:3", "--n", "0"], "give at least 1"),
+        (["fork", "x", "12:3", "--policy", "openai", "--url", "http://127.0.0.1:9/v1"], "needs --url and --model"),
+        (["fork", "x", "12:3", "--model", "m"], "--model has no effect without --policy openai"),
+        (["fork", "x", "12:3", "--max-turns", "3", "--until-end"], "not allowed with argument"),
+        (["diff", "x", "12"], "12 is no run folder"),
+        (["diff", "x", "12", "y"], "'y' is no place"),
+        (["trees", "x", "--where", "depht > 3"], "did you mean depth?"),
+        (["trees", "x", "--sort", "depht"], "did you mean depth?"),
+        (["runs", "/no/such/folder"], "/no/such/folder is no folder"),
         (["envs", "--verbose"], "envs has no option --verbose"),
     ],
 )
@@ -257,8 +231,6 @@ def test_replay_verifies_every_turn(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(text.splitlines()) == turns + 2
     assert main(["replay", str(folder.path), "--all"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"replayed {turns}/{turns} turns of 1 trees: exact {turns}, diverged 0"
-    assert main(["replay", str(folder.path), "--list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_replay_finds_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,26 +243,7 @@ def test_replay_finds_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "diverged 1" in capsys.readouterr().out
 
 
-def test_forks_are_added_and_replay_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = record(tmp_path / "run")
-    run = str(folder.path)
-    assert main(["replay", run, "--fork", "2", "--policy", "expert"]) == 0
-    assert "solved, return 1" in capsys.readouterr().out.splitlines()[-1]
-    drawn = []
-    for _ in range(2):
-        assert main(["replay", run, "--fork", "1", "--policy", "random", "--max-turns", "4"]) == 0
-        drawn.append([line.split(None, 1)[1] for line in capsys.readouterr().out.splitlines() if line[:5].strip().isdigit()])
-    assert len(drawn[0]) == len(drawn[1]) == 4
-    assert drawn[0] != drawn[1], "a second fork at random draws anew"
-    assert main(["replay", run]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("diverged 0")
-    with Trace.open(folder.trace, readonly=True) as trace:
-        (summary,) = trace.trees()
-        assert summary.forks == 3
-        assert summary.fork_turns == len(trace.tree(summary.id).turns) - summary.turns
-
-
-@pytest.mark.parametrize(("words", "sentence"), [(["--tree", "99"], "no such tree"), (["--fork", "999"], "no turn 999")])
+@pytest.mark.parametrize(("words", "sentence"), [(["99"], "no such tree"), ([":999"], "no turn 999")])
 def test_replay_of_what_is_not_there(words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = record(tmp_path / "run")
     assert main(["replay", str(folder.path), *words]) == 2

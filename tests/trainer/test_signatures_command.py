@@ -151,7 +151,7 @@ def test_a_trace_file_will_do(folder: RunFolder) -> None:
 
 def test_added_forks_are_left_out(folder: RunFolder) -> None:
     before = report_of(folder)
-    assert main(["replay", str(folder.path), "--tree", "1", "--fork", "2"]) == 0
+    assert main(["fork", str(folder.path), "1:2"]) == 0
     assert report_of(folder)["signatures"] == before["signatures"]
 
 

@@ -38,7 +38,7 @@ def configure(parser: Parser) -> None:
     """Add the verb's arguments and texts."""
     parser.description, parser.epilog = _TEXT, _EXAMPLES
     parser.add_argument("run", metavar="RUN", type=Path, help="run folder, or a trace file")
-    parser.add_argument("--tree", metavar="ID", type=count, help="one tree (default: all; `branchwise replay RUN --list` lists them)")
+    parser.add_argument("--tree", metavar="ID", type=count, help="one tree (default: all; `branchwise trees RUN` lists them)")
     parser.add_argument(
         "--signature",
         metavar="NAME[,SETTING=VALUE]",

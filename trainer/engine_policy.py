@@ -1,5 +1,6 @@
-"""A trained policy as something that continues recorded rollouts: it sees the recorded tokens, or the texts where none were recorded."""
+"""A model as something that continues recorded rollouts: it sees the recorded tokens, or the texts where none were recorded."""
 
+import os
 from collections.abc import Sequence
 from typing import Self
 
@@ -7,38 +8,66 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from agents.agent import Agent
 from agents.context import Context
-from agents.engine import Sample, SampleRequest
-from agents.policy_folder import load_policy
+from agents.engine import Engine, Sample, SampleRequest
+from agents.openai_engine import OpenAIEngine
+from agents.policy_folder import load_policy, load_tokenizer
 from envs.text_env import TextEnv
+from trainer.config import Config
 from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
 from trainer.run_folder import RunFolder
+from trainer.trained_model import dtype_of
 from tree_rollout.fork import PolicyAction
 from tree_rollout.turn import Turn
 
 
-class CheckpointPolicy:
+class EnginePolicy:
     """Samples each action at the run's temperature; see `tree_rollout.fork.Policy`."""
 
-    name = "checkpoint"
-
-    def __init__(self, folder: RunFolder, iteration: int | None = None) -> None:
-        config = folder.read_config()
-        number, path = folder.chosen_policy(iteration)
-        model, tokenizer = load_policy(path)
-        self._agent = configured_agent(config.agent, tokenizer)
-        self._engine = configured_engine(config, model, self._agent, rows=1)
-        # As in training, weights are numbered by optimizer steps, and each iteration makes as many.
-        self._engine.version = number * config.optimizer.mini_batches
+    def __init__(self, name: str, config: Config, agent: Agent, engine: Engine, version: int) -> None:
+        """Sample by `engine` for the agent of `config`; the turns say that `version` of the weights sampled them."""
+        self.name = name
+        self._agent = agent
+        self._engine = engine
+        self._version = version
         self._max_tokens = config.rollout.max_new_tokens
         self._temperature = config.rollout.temperature
 
     @classmethod
-    def of_run(cls, folder: RunFolder) -> Self:
-        """The run's last policy."""
+    def of_run(cls, folder: RunFolder, iteration: int | None = None) -> Self:
+        """The run's policy after an iteration; its last one where `iteration` is None."""
         torch.set_num_threads(1)
-        return cls(folder)
+        config = folder.read_config()
+        number, path = folder.chosen_policy(iteration)
+        model, tokenizer = load_policy(path, dtype=dtype_of(config.policy))
+        agent = configured_agent(config.agent, tokenizer)
+        engine = configured_engine(config, model, agent, rows=1)
+        # As in training, weights are numbered by optimizer steps, and each iteration makes as many.
+        engine.version = number * config.optimizer.mini_batches
+        return cls("checkpoint", config, agent, engine, engine.version)
+
+    @classmethod
+    def of_server(cls, folder: RunFolder, url: str, model: str) -> Self:
+        """A model behind an OpenAI-compatible server, which gets the conversation as chat messages.
+
+        The key, where the server asks for one, is the environment variable OPENAI_API_KEY.
+        """
+        config = folder.read_config()
+        tokenizer = load_tokenizer(folder.chosen_policy()[1])
+        agent = configured_agent(config.agent, tokenizer)
+        engine = OpenAIEngine(
+            url,
+            model,
+            agent.stop_ids,
+            max_length=config.policy.max_length,
+            prompts="chat",
+            tokenizer=tokenizer,
+            template=agent.template,
+            api_key=os.environ.get("OPENAI_API_KEY"),
+        )
+        return cls(f"openai {model}", config, agent, engine, -1)
 
     def act(self, env: TextEnv, observation: str, history: Sequence[Turn], rng: np.random.Generator) -> PolicyAction | None:
         """Sample an action from the policy; None where no further token fits behind the observation."""
@@ -61,7 +90,7 @@ class CheckpointPolicy:
             np.arange(count + len(sample.ids_T)) >= count,
             np.concatenate([np.zeros(count, np.float32), sample.logprobs_T]),
             np.concatenate([np.zeros(count, np.float32), sample.entropies_T]),
-            self._engine.version,
+            self._version,
             delta.new_segment,
         )
 

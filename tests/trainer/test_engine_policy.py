@@ -6,15 +6,15 @@ from words_world import WordsEnv, copy
 
 from agents.context import Context, TurnTemplate
 from agents.policy_folder import load_policy
-from trainer.checkpoint_policy import CheckpointPolicy
 from trainer.cli import main
+from trainer.engine_policy import EnginePolicy
 from trainer.errors import CheckpointError, RunFolderError
 from trainer.run_folder import RunFolder
 from tree_rollout.trace import Trace
 from tree_rollout.turn import Turn
 
 
-def first_turn(policy: CheckpointPolicy, env: WordsEnv, seed: int = 0) -> Turn:
+def first_turn(policy: EnginePolicy, env: WordsEnv, seed: int = 0) -> Turn:
     """What the policy does first, as a recorded turn."""
     observation, _ = env.reset(seed=seed)
     action = policy.act(env, observation, [], np.random.default_rng(seed))
@@ -26,7 +26,7 @@ def first_turn(policy: CheckpointPolicy, env: WordsEnv, seed: int = 0) -> Turn:
 
 def test_it_sees_what_was_recorded(finished: RunFolder) -> None:
     """Its prompt is the recorded tokens and the new observation, whatever texts the tokens stand for."""
-    policy, env = CheckpointPolicy.of_run(finished), WordsEnv()
+    policy, env = EnginePolicy.of_run(finished), WordsEnv()
     turn = first_turn(policy, env)
     seen: list[np.ndarray] = []
     generate = policy._engine.generate
@@ -47,7 +47,7 @@ def test_it_sees_what_was_recorded(finished: RunFolder) -> None:
 
 def test_turns_without_tokens_are_encoded_as_a_rollout_would_hold_them(finished: RunFolder) -> None:
     """An expert's turn and the same turn of a policy that stopped in time lead to the same sample."""
-    policy, env = CheckpointPolicy.of_run(finished), WordsEnv()
+    policy, env = EnginePolicy.of_run(finished), WordsEnv()
     template = TurnTemplate.from_tokenizer(load_policy(finished.policy(2))[1])
     observation, _ = env.reset(seed=1)
     ids_T = np.array([*Context(template).observe(observation), *template.encode_observation("go"), template.stop_id], np.int32)
@@ -63,14 +63,14 @@ def test_turns_without_tokens_are_encoded_as_a_rollout_would_hold_them(finished:
 
 
 def test_one_generator_is_one_action(finished: RunFolder) -> None:
-    policy, env = CheckpointPolicy.of_run(finished), WordsEnv()
+    policy, env = EnginePolicy.of_run(finished), WordsEnv()
     actions = [first_turn(policy, env, seed).ids_T.tolist() for seed in (0, 0, 1, 2, 3)]
     assert actions[0] == actions[1]
     assert len({str(action) for action in actions}) > 1
 
 
 def test_it_stops_where_nothing_fits_any_more(finished: RunFolder) -> None:
-    policy, env = CheckpointPolicy.of_run(finished), WordsEnv()
+    policy, env = EnginePolicy.of_run(finished), WordsEnv()
     length = len(first_turn(policy, env).ids_T)
     observation, _ = env.reset(seed=0)
     fitting = "x" * (128 - length - 10)
@@ -83,7 +83,7 @@ def test_it_stops_where_nothing_fits_any_more(finished: RunFolder) -> None:
 
 def test_a_fork_of_a_recorded_tree(finished: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copy(finished, tmp_path / "run")
-    assert main(["replay", str(folder.path), "--fork", "0", "--policy", "checkpoint"]) == 0
+    assert main(["fork", str(folder.path), ":0", "--policy", "checkpoint"]) == 0
     assert main(["replay", str(folder.path)]) == 0
     with Trace.open(folder.trace, readonly=True) as trace:
         summary = list(trace.trees())[-1]
@@ -94,8 +94,8 @@ def test_a_fork_of_a_recorded_tree(finished: RunFolder, tmp_path: Path, capsys: 
 
 def test_which_policies_there_are(finished: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="keeps no policy of iteration 7; choose one of 0, 1, 2"):
-        CheckpointPolicy(finished, 7)
+        EnginePolicy.of_run(finished, 7)
     folder = copy(finished, tmp_path / "run")
     (folder.policy(1) / "config.json").write_text("{}")
     with pytest.raises(CheckpointError, match="000001 is damaged: its files were changed"):
-        CheckpointPolicy(folder, 1)
+        EnginePolicy.of_run(folder, 1)
