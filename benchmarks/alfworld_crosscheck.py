@@ -127,7 +127,7 @@ def chosen(offers: Sequence[str], rng: np.random.Generator) -> str:
 
 def nonsense(world: World, rng: np.random.Generator) -> str:
     """A command of the engine's form on any of the game's things, wherever they are."""
-    names = [name for name in world.names.values() if name[-1].isdigit() and not name.startswith(("loc ", "agent"))]
+    names = sorted(name for name in world.names.values() if name[-1].isdigit() and not name.startswith(("loc ", "agent")))
     one, other = (names[int(index)] for index in rng.integers(len(names), size=2))
     return _FORMS[int(rng.integers(len(_FORMS)))].format(one, other)
 
