@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-vllm clean
+.PHONY: help setup alfworld demo test test-vllm clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,10 +12,13 @@ help: ## show this list
 setup: ## make .venv and install the pinned dependencies and the package (PYTHON=python3.12 picks another interpreter)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 
+alfworld: setup ## add ALFWorld's engine to .venv (its planner is compiled, which takes minutes and needs cmake, make and g++)
+	@sh scripts/alfworld.sh
+
 demo: setup ## train an agent on household tasks, from nothing, in minutes (ARGS="--seed 1 --out runs/one" passes options on)
 	$(BIN)/branchwise train household $(or $(ARGS),$(if $(wildcard runs/household-seed0/config.json),--resume))
 
-test: setup ## lint, format, types and tests (ALLOW_SKIP=1 lets tests skip what this machine lacks; ARGS goes to pytest)
+test: alfworld ## lint, format, types and tests (ALLOW_SKIP=1 lets tests skip what this machine lacks; ARGS goes to pytest)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright

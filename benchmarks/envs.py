@@ -11,7 +11,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,11 +34,20 @@ class Scale:
     tasks: int
     """Tasks of each split that the expert, and chance, are counted on."""
 
+    def of(self, spec: envs.EnvSpec) -> "Scale":
+        """As much as an environment bears: one whose steps may take long has a tenth of the tasks and repeats, at least two."""
+        if spec.id != ENGINE:
+            return self
+        return Scale(*(max(2, getattr(self, name) // SLOWER) for name in ("repeats", "episodes", "tasks")))
+
     def limited(self, most: "Scale") -> "Scale":
         """No more than the other."""
         return Scale(*(min(own, limit) for own, limit in zip(astuple(self), astuple(most), strict=True)))
 
 
+ENGINE = "branchwise/ALFWorld-v0"
+SLOWER = 15
+"""How much less is measured of the real engine, which takes a second for what the household takes a millisecond for."""
 FULL = Scale(repeats=60, episodes=60, tasks=1000)
 QUICK = Scale(repeats=15, episodes=30, tasks=150)
 IN_A_BROWSER = Scale(repeats=3, episodes=3, tasks=5)
@@ -59,7 +68,8 @@ def main(given: Sequence[str] | None = None) -> int:
     """Measure all registered environments and print the table."""
     options = arguments(__doc__ or "", given)
     scale = QUICK if options.quick else FULL
-    rows = [row for spec in envs.specs() for row in measure(spec, scale)]
+    rows = [row for spec in envs.specs() for row in measure(spec, scale.of(spec))]
+    rows += list(against_the_engine(rows))
     report("envs", rows, quick=options.quick, out=options.out)
     return 0
 
@@ -84,10 +94,28 @@ def measure(spec: envs.EnvSpec, scale: Scale) -> Iterator[Row]:
         yield measured(f"{name}: step with expert", both, "steps/s", better="higher", note="expert_action() and step()")
     yield from inquiry_rows(spec, name, env, episodes, scale)
     if spec.abilities.copies_itself:
-        yield from fork_rows(name, env, episodes, scale, clock, deep=not waits)
+        yield from fork_rows(spec, name, env, episodes, scale, clock, deep=not waits)
     if spec.abilities.expert:
         for split in spec.splits:
             yield from expert_rows(spec, name, split, scale.tasks)
+
+
+def against_the_engine(rows: Sequence[Row]) -> Iterator[Row]:
+    """The household against the real engine, from the rows of both."""
+    found = {row.name: row for row in rows}
+    ours, theirs = "Household-v0", ENGINE.partition("/")[2]
+    compared: tuple[tuple[str, Literal["higher", "lower"]], ...] = (
+        ("reset", "lower"),
+        ("step", "higher"),
+        ("step with expert", "higher"),
+        ("snapshot + restore, against replay", "lower"),
+        ("snapshot", "lower"),
+    )
+    for what, better in compared:
+        mine, other = found.get(f"{ours}: {what}"), found.get(f"{theirs}: {what}")
+        if mine is not None and other is not None:
+            name = f"{ours} against {theirs}: {what.partition(',')[0]}"
+            yield Row(name, mine.value, mine.unit, other.value, factor(mine.value, other.value, better), "baseline: the real engine")
 
 
 def play(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy) -> Episode:
@@ -167,12 +195,20 @@ def inquiry_rows(spec: envs.EnvSpec, name: str, env: envs.TextEnv, episodes: Seq
 
 
 def fork_rows(
-    name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale, clock: Clock = time.process_time, deep: bool = True
+    spec: envs.EnvSpec,
+    name: str,
+    env: envs.TextEnv,
+    episodes: Sequence[Episode],
+    scale: Scale,
+    clock: Clock = time.process_time,
+    deep: bool = True,
 ) -> Iterator[Row]:
     """An exact fork against the two ways that need no `snapshot`: a deep copy, where there is one, and executing the actions so far again.
 
-    One without a deep copy, in a browser, puts off the page until it is needed: there the next action follows, after forks and replays.
+    One that waits, in a browser, puts off the page until it is needed: there the next action follows, after forks and replays (`deep` is
+    false). An engine outside this interpreter has no deep copy either, but forks at once.
     """
+    copied = deep and spec.abilities.portable
     ours, copies, replays = [], [], []
     for repeat in range(scale.repeats):
         episode = episodes[repeat % len(episodes)]
@@ -190,20 +226,21 @@ def fork_rows(
                 env.step(action)
 
         ours.append(call_us(lambda: env.restore(env.snapshot()), clock=clock) if deep else call_us(forked, 3, clock))
-        if deep:
+        if copied:
             copies.append(call_us(lambda: copy.deepcopy(env), 3))
         replays.append(call_us(replayed, 3, clock))
         assert halfway(env, episode) == actions
     title = f"{name}: snapshot + restore"
-    if deep:
+    if copied:
         yield measured(f"{title}, against a deep copy", ours, "us", better="lower", baseline=copies, note="baseline: copy.deepcopy(env)")
     yield measured(f"{title}, against replay", ours, "us", better="lower", baseline=replays, note="baseline: reset and half the actions")
     if not deep:
         return  # What this process holds of a browser's answers would count as the snapshots'.
     held = kept_bytes(env, episodes, env.snapshot)
+    whole = kept_bytes(env, episodes, lambda: copy.deepcopy(env)) if copied else None
     note = f"one kept per turn of {len(episodes)} episodes, what they share included"
-    copied = kept_bytes(env, episodes, lambda: copy.deepcopy(env))
-    yield Row(f"{name}: snapshot", held, "bytes", copied, factor(held, copied, "lower"), f"{note}; baseline: copy.deepcopy(env)")
+    note += "; baseline: copy.deepcopy(env)" if copied else "; a deep copy is not possible"
+    yield Row(f"{name}: snapshot", held, "bytes", whole, factor(held, whole, "lower"), note)
 
 
 def kept_bytes(env: envs.TextEnv, episodes: Sequence[Episode], keep: Callable[[], Any]) -> float:

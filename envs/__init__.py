@@ -107,6 +107,17 @@ register_env(
     max_turns=20,
 )
 
+_ALFWORLD = "pip install 'branchwise[alfworld]' (its planner is compiled: cmake, make and a C++ compiler are needed)"
+register_env(
+    "branchwise/ALFWorld-v0",
+    "envs.alfworld.env:AlfworldEnv",
+    description="The real ALFWorld engine, on games generated from what its package ships or on the official ones",
+    abilities=Abilities(fork=ForkKind.EXACT, portable=False, admissible=True, expert=True),
+    needs=tuple(PackageNeed(module, _ALFWORLD) for module in ("alfworld", "textworld", "fast_downward")),
+    splits=("train", "valid_seen", "valid_unseen"),
+    max_turns=50,
+)
+
 __all__ = [
     "Abilities",
     "AbilityError",

@@ -7,10 +7,13 @@ import numpy as np
 
 from envs.arguments import one_of, whole_number
 from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
+from envs.household.alfworld_rules import AlfworldHousehold
 from envs.household.expert import FLAWLESS, FlawRates, Flaws, expert_action
 from envs.household.task import SPLITS, TaskType, generate
 from envs.household.world import Household, State
 from envs.text_env import TextEnv
+
+_RULES: dict[str, type[Household]] = {"household": Household, "alfworld": AlfworldHousehold}
 
 Snapshot = tuple[Household, State, int]
 
@@ -22,13 +25,22 @@ class HouseholdEnv(TextEnv):
         split: `train`, `valid_seen` (the layouts of `train`, other tasks) or `valid_unseen` (layouts that `train` never has).
         max_turns: actions per episode.
         task_types: names of `TaskType`; all six by default.
+        rules: `household`, or `alfworld`: commands, effects and wording to the letter of ALFWorld's engine.
     """
 
-    def __init__(self, split: str = "train", max_turns: int = 50, task_types: tuple[str, ...] | list[str] | None = None) -> None:
+    def __init__(
+        self,
+        split: str = "train",
+        max_turns: int = 50,
+        task_types: tuple[str, ...] | list[str] | None = None,
+        rules: str = "household",
+    ) -> None:
         super().__init__()
         one_of("split", split, SPLITS)
         whole_number("max_turns", max_turns, 1)
+        one_of("rules", rules, _RULES)
         self.split = split
+        self.rules = rules
         self.max_turns = max_turns
         self.task_types = tuple(TaskType) if task_types is None else _task_types(task_types)
         self._house: Household | None = None
@@ -39,7 +51,7 @@ class HouseholdEnv(TextEnv):
         """Draw a task; the observation describes the room and states the goal."""
         super().reset(seed=seed)
         rng = np.random.default_rng([int(self.np_random.integers(2**62)), SPLITS.index(self.split)])
-        self._house = Household(generate(rng, self.split, self.task_types))
+        self._house = _RULES[self.rules](generate(rng, self.split, self.task_types))
         self._state = self._house.start()
         self._turns = 0
         goal = self._house.task.goal
