@@ -22,7 +22,7 @@ test: alfworld ## lint, format, types and tests (ALLOW_SKIP=1 lets tests skip wh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-vllm: ## run the tests of the vllm engine on a CPU, in an environment of its own, .venv-vllm (ARGS goes to pytest)
 	@PYTHON="$(PYTHON)" sh scripts/setup_vllm.sh
