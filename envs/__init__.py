@@ -19,6 +19,10 @@ from envs.registry import EnvSpec, full_id, make, make_bare, register_env, spec,
 from envs.text_env import TextEnv
 from envs.text_space import TextSpace
 
+WEB_NEEDS = (PackageNeed("playwright", 'pip install "branchwise[web]"'), BrowserNeed())
+"""What environments in web pages need."""
+_MINIWOB_NEEDS = (*WEB_NEEDS, PackageNeed("miniwob", "pip install --no-deps miniwob"))
+
 register_env(
     "branchwise/Household-v0",
     "envs.household.env:HouseholdEnv",
@@ -26,6 +30,26 @@ register_env(
     abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
+)
+
+register_env(
+    "branchwise/MiniWob-v0",
+    "envs.web.miniwob.env:MiniWobEnv",
+    description="MiniWoB++: small tasks in web pages, in a real browser",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True),
+    needs=_MINIWOB_NEEDS,
+    splits=("train", "test"),
+    max_turns=20,
+)
+
+register_env(
+    "branchwise/MiniWobBasics-v0",
+    "envs.web.miniwob.basics:MiniWobBasicsEnv",
+    description="MiniWoB++: the pages that a scripted expert solves",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True, expert=True),
+    needs=_MINIWOB_NEEDS,
+    splits=("train", "test"),
+    max_turns=12,
 )
 
 __all__ = [

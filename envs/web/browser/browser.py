@@ -29,6 +29,7 @@ class Browser:
         hosts: AllowedHosts | None = None,
         *,
         pinned: Pinned | None = None,
+        scripts: tuple[str, ...] = (),
         width: int = 1280,
         height: int = 720,
         within_s: float = START_S,
@@ -38,6 +39,7 @@ class Browser:
         Args:
             hosts: what its pages may ask for over the network; None: nothing.
             pinned: pins chance and time of its pages; None: they are the browser's own.
+            scripts: JavaScript that runs before any script of its pages, after what pins them.
             width, height: of the page, in pixels.
             within_s: seconds that this may take, without starting the browser.
 
@@ -45,7 +47,7 @@ class Browser:
         """
         engine = self._running()
         try:
-            return engine.run(lambda: open_tab(engine, self.drop, hosts or AllowedHosts(), pinned, (width, height)), within_s)
+            return engine.run(lambda: open_tab(engine, self.drop, hosts or AllowedHosts(), pinned, scripts, (width, height)), within_s)
         except DeadlineExceededError:
             self.drop(engine)
             raise

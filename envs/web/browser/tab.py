@@ -104,7 +104,12 @@ class Tab:
 
 
 async def open_tab(
-    engine: Engine, drop: Callable[[Engine], None], hosts: AllowedHosts, pinned: Pinned | None, size: tuple[int, int]
+    engine: Engine,
+    drop: Callable[[Engine], None],
+    hosts: AllowedHosts,
+    pinned: Pinned | None,
+    scripts: tuple[str, ...],
+    size: tuple[int, int],
 ) -> Tab:
     """A new context with a blank page, on the engine's thread; see `Browser.open`."""
     proxy: Any = hosts.proxy
@@ -118,8 +123,8 @@ async def open_tab(
         accept_downloads=False,
         proxy=proxy,
     )
-    if pinned is not None:
-        await context.add_init_script(pinned.script)
+    for script in (*([pinned.script] if pinned is not None else []), *scripts):
+        await context.add_init_script(script)
     page = await context.new_page()
     tab = Tab(engine, drop, hosts, context, page)
     tab._in_front(page)
