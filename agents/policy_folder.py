@@ -45,13 +45,35 @@ def build_policy(
     Embeddings of entity tokens start as (type + number) / sqrt(2): type is the embedding of the type word, number a vector shared
     by all entities of that number. So "drawer 2" starts near "drawer" and near "mug 2", at the length of any other embedding.
     """
+    sizes = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "intermediate": intermediate}
+    config = architecture(len(tokenizer), **sizes, max_length=max_length, rope_theta=rope_theta)
+    config.eos_token_id, config.pad_token_id = cast(int, tokenizer.eos_token_id), cast(int, tokenizer.pad_token_id)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+        _start_entities(model.model.embed_tokens.weight, tokenizer, config.initializer_range)
+    return model.eval()
+
+
+def architecture(
+    vocab_size: int,
+    *,
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    intermediate: int,
+    max_length: int,
+    rope_theta: float,
+) -> Qwen3Config:
+    """The architecture of a policy that `build_policy` makes."""
     if hidden % heads or heads % kv_heads or hidden // heads % 2:
         raise PolicyError(
             f"hidden {hidden}, heads {heads} and kv_heads {kv_heads} do not fit: "
             "heads must divide hidden into an even size, and kv_heads must divide heads"
         )
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
+    return Qwen3Config(
+        vocab_size=vocab_size,
         hidden_size=hidden,
         intermediate_size=intermediate,
         num_hidden_layers=layers,
@@ -62,15 +84,10 @@ def build_policy(
         rope_parameters={"rope_type": "default", "rope_theta": rope_theta},
         tie_word_embeddings=True,
         bos_token_id=None,
-        eos_token_id=cast(int, tokenizer.eos_token_id),
-        pad_token_id=cast(int, tokenizer.pad_token_id),
+        eos_token_id=None,
+        pad_token_id=None,
         dtype=torch.float32,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Qwen3ForCausalLM(config)
-        _start_entities(model.model.embed_tokens.weight, tokenizer, config.initializer_range)
-    return model.eval()
 
 
 @torch.no_grad()
@@ -148,8 +165,10 @@ def _move_into_place(temporary: Path, target: Path) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
-def load_policy(folder: str | os.PathLike[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def load_policy(folder: str | os.PathLike[str], *, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Read a causal language model and its tokenizer from a local folder: safetensors only, no code from the folder, no network.
+
+    Weights become `dtype`, whatever the files hold.
 
     Raises `PolicyError` where the folder is missing or incomplete, its files are damaged, or its parts do not fit together.
     """
@@ -159,17 +178,29 @@ def load_policy(folder: str | os.PathLike[str]) -> tuple[PreTrainedModel, PreTra
         AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise PolicyError(f"{path / 'config.json'} does not describe a model: {_summary(error)}") from error
+    tokenizer = _read_tokenizer(path)
+    model = _load_model(path, dtype)
+    rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
+    if len(tokenizer) > rows:
+        raise PolicyError(f"{path} holds a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they belong to different policies")
+    return model, tokenizer
+
+
+def load_tokenizer(folder: str | os.PathLike[str]) -> PreTrainedTokenizerFast:
+    """Read the tokenizer of a policy folder alone; raises what `load_policy` raises."""
+    path = Path(folder)
+    _check_files(path)
+    return _read_tokenizer(path)
+
+
+def _read_tokenizer(path: Path) -> PreTrainedTokenizerFast:
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise PolicyError(f"the tokenizer in {path} cannot be read ({_summary(error)}); save it again, or use another folder") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise PolicyError(f"the tokenizer in {path} is a {type(tokenizer).__name__}; one with a tokenizer.json is needed")
-    model = _load_model(path)
-    rows = cast(nn.Embedding, model.get_input_embeddings()).num_embeddings
-    if len(tokenizer) > rows:
-        raise PolicyError(f"{path} holds a tokenizer of {len(tokenizer)} tokens and a model of {rows}; they belong to different policies")
-    return model, tokenizer
+    return tokenizer
 
 
 def _check_files(path: Path) -> None:
@@ -189,8 +220,8 @@ def _check_files(path: Path) -> None:
         raise PolicyError(f"{path} has no model.safetensors; other weight formats are not read, save the model as safetensors")
 
 
-def _load_model(path: Path) -> PreTrainedModel:
-    options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
+def _load_model(path: Path, dtype: torch.dtype) -> PreTrainedModel:
+    options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": dtype}
     try:
         with _no_progress_bars():
             loaded = AutoModelForCausalLM.from_pretrained(path, **options, output_loading_info=True)

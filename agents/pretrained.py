@@ -32,10 +32,22 @@ def smollm2(folder: Path | None = None) -> Path:
     Raises `PolicyError` that says what to install where a package is missing, and where the folder cannot be written.
     """
     if folder is None:
-        folder = cache_folder() / f"smollm2-135m-instruct-{_package_version()}"
+        folder = _default_folder()
     if not (folder / "config.json").is_file():
         _convert(_gguf_file(), folder)
     return folder
+
+
+def smollm2_folder() -> Path | None:
+    """Where `smollm2` keeps the policy, without making it; None where the package is missing."""
+    try:
+        return _default_folder()
+    except PolicyError:
+        return None
+
+
+def _default_folder() -> Path:
+    return cache_folder() / f"smollm2-135m-instruct-{_package_version()}"
 
 
 def _package_version() -> str:

@@ -71,7 +71,8 @@ class VLLMEngine(TurnEngine):
 
         `top_logprobs` most likely tokens of each position are known to the entropy estimate: more tighten its bound and cost time.
         `block_size` tokens are what the prefix cache keeps or lacks as a whole. `cache_gib` is the memory of the cache; None leaves it
-        to vLLM on a GPU, and is 1 on a CPU. `options` are further fields of vLLM's `EngineArgs`.
+        to vLLM on a GPU, and is 1 on a CPU. `options` are further fields of vLLM's `EngineArgs`; with a `tensor_parallel_size` above 1,
+        vLLM starts a process for each part of the model.
         """
         if not stop_ids:
             raise EngineError("stop_ids must name at least one token")
@@ -89,7 +90,9 @@ class VLLMEngine(TurnEngine):
         """Turns that have no room for a token."""
         self._vllm = _start_vllm()
         self._next_request = 0
-        values = {"dtype": dtype, "block_size": block_size, "max_logprobs": top_logprobs, **_defaults(cache_gib), **options}
+        self._parts = int(options.get("tensor_parallel_size", 1))
+        defaults = _defaults(cache_gib, self._parts)
+        values = {"dtype": dtype, "block_size": block_size, "max_logprobs": top_logprobs, **defaults, **options}
         self._llm = self._load(Path(folder), values, options)
         config = self._llm.model_config.hf_text_config
         self._vocab = int(config.vocab_size)
@@ -118,11 +121,13 @@ class VLLMEngine(TurnEngine):
         until it adds up. Raises `StaleWeightsError` on a mismatch, and `version` then stays as it was.
         """
         self._check_idle("load weights")
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(checkpoint_names(weights, self._tied))})
+        named = checkpoint_names(weights, self._tied)
+        if self._parts > 1:  # They go to other processes, each of which takes its part.
+            named = iter([(name, tensor.cpu()) for name, tensor in named])
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": named})
         if self._tied and self._vllm.platforms.current_platform.is_cpu():
             self._llm.apply_model(pack_tied_output)
-        if not self._llm.reset_prefix_cache():
-            raise EngineError("vLLM did not empty its prefix cache after the weight update; make a new engine from a saved policy")
+        self.reset_cache()
         largest = self.verify_weights(probe, tolerance)
         self.version = version
         return largest
@@ -130,6 +135,27 @@ class VLLMEngine(TurnEngine):
     def verify_weights(self, probe: WeightProbe, tolerance: float | None = None) -> float:
         """Compare log-probabilities with the learner's, as `load_weights` does after every update."""
         return probe.check(self.score(probe.ids_T), self._tolerance if tolerance is None else tolerance)
+
+    def reset_cache(self) -> None:
+        """Empty the prefix cache, so that what is computed next does not depend on what was computed before."""
+        self._check_idle("empty the cache")
+        if not self._llm.reset_prefix_cache():
+            raise EngineError("vLLM did not empty its prefix cache; make a new engine from a saved policy")
+
+    def sleep(self) -> None:
+        """Give the GPU's memory back, where the engine was made with `enable_sleep_mode`: weights go to the machine's memory."""
+        self._check_idle("sleep")
+        self._llm.sleep(1)
+
+    def wake(self) -> None:
+        """Take the memory again; the weights are those from before."""
+        self._llm.wake_up()
+        self.reset_cache()
+
+    def close(self) -> None:
+        """Give up vLLM, and what it takes."""
+        self._llm.engine_core.shutdown()
+        del self._llm
 
     def _begin(self, request: SampleRequest, context_T: Ids) -> None:
         if 0 < request.temperature < _LEAST_TEMPERATURE:
@@ -260,12 +286,16 @@ def _start_vllm() -> Any:
     return imported("vllm", "vllm", "the engine 'vllm'")
 
 
-def _defaults(cache_gib: int | None) -> dict[str, Any]:
-    """Options that suit one process; on a CPU, there are no graphs to capture and the cache has no size of its own."""
-    from vllm.platforms import current_platform  # pyright: ignore[reportMissingImports]
+def computes_on_cpu() -> bool:
+    """Whether the vLLM that is installed here computes on the CPU; there is one for each kind of device."""
+    return _start_vllm().platforms.current_platform.is_cpu()
 
-    values: dict[str, Any] = {"enable_prefix_caching": True, "distributed_executor_backend": "uni", "disable_log_stats": True}
-    cpu = current_platform.is_cpu()
+
+def _defaults(cache_gib: int | None, parts: int) -> dict[str, Any]:
+    """Options that suit one process or `parts` of them; on a CPU, there are no graphs to capture and the cache has no size of its own."""
+    executor = "uni" if parts == 1 else "mp"
+    values: dict[str, Any] = {"enable_prefix_caching": True, "distributed_executor_backend": executor, "disable_log_stats": True}
+    cpu = computes_on_cpu()
     if cpu:
         values["enforce_eager"] = True
     if cache_gib is not None or cpu:

@@ -4,7 +4,7 @@ vLLM keeps packed copies of weights for its CPU kernels. Where the output layer 
 and leaves the packed copy of the output layer as it was, without a word.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,9 +59,9 @@ class WeightProbe:
         return largest
 
 
-def checkpoint_names(weights: Iterable[tuple[str, "torch.Tensor"]], tied: bool) -> list[tuple[str, "torch.Tensor"]]:
+def checkpoint_names(weights: Iterable[tuple[str, "torch.Tensor"]], tied: bool) -> Iterator[tuple[str, "torch.Tensor"]]:
     """Weights under the names that a saved checkpoint has: an output layer that is the embedding is not there a second time."""
-    return [(name, tensor.detach()) for name, tensor in weights if not (tied and name == "lm_head.weight")]
+    return ((name, tensor.detach()) for name, tensor in weights if not (tied and name == "lm_head.weight"))
 
 
 def pack_tied_output(model: Any) -> None:

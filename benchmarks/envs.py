@@ -1,7 +1,8 @@
 """What an environment costs: each registered one is stepped, reset and forked, and its expert is counted on fixed tasks of every split.
 
-Actions are chosen before the clock starts, so that a row says what it times and nothing else. The environments run inside this
-process and never wait, so the clock is its CPU time: seconds of one core, whatever else the machine does.
+Actions are chosen before the clock starts, so that a row says what it times and nothing else. An environment that runs inside this
+process never waits, so its clock is the process's CPU time: seconds of one core, whatever else the machine does. One in a browser waits
+for it: its clock is the wall's, on fewer episodes, and it has no deep copy to be held against.
 """
 
 import copy
@@ -9,7 +10,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ import numpy as np
 import envs
 from benchmarks.report import Row, arguments, factor, measured, report
 from trainer.statistics import Proportion
+
+Clock = Callable[[], float]
+"""Seconds from some moment on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,15 @@ class Scale:
     tasks: int
     """Tasks of each split that the expert, and chance, are counted on."""
 
+    def limited(self, most: "Scale") -> "Scale":
+        """No more than the other."""
+        return Scale(*(min(own, limit) for own, limit in zip(astuple(self), astuple(most), strict=True)))
+
 
 FULL = Scale(repeats=60, episodes=60, tasks=1000)
 QUICK = Scale(repeats=15, episodes=30, tasks=150)
+IN_A_BROWSER = Scale(repeats=3, episodes=3, tasks=5)
+"""At most, where each step waits for a browser."""
 _PAIRS = 200
 """Calls between two looks at the clock, for what takes less than it resolves."""
 
@@ -58,21 +68,23 @@ def measure(spec: envs.EnvSpec, scale: Scale) -> Iterator[Row]:
     """All rows of one environment; what it does not declare to be able to do has none."""
     env = envs.make(spec.id)
     name = spec.id.partition("/")[2]
+    waits = any(isinstance(need, envs.BrowserNeed) for need in spec.needs)
+    scale, clock = (scale.limited(IN_A_BROWSER), time.perf_counter) if waits else (scale, time.process_time)
     seeds = range(scale.episodes)
-    yield measured(f"{name}: reset", reset_ms(env, seeds, scale.repeats), "ms", better="lower", note="one task generated")
+    yield measured(f"{name}: reset", reset_ms(env, seeds, scale.repeats, clock), "ms", better="lower", note="one task generated")
     if not (spec.abilities.expert or spec.abilities.admissible):
         return
     policy = envs.ExpertPolicy() if spec.abilities.expert else envs.RandomPolicy(np.random.default_rng(0))
     episodes = [play(env, seed, policy) for seed in seeds]
     source = f"actions of {'the expert' if spec.abilities.expert else 'random play'}"
-    rates = [steps_per_s(env, episodes) for _ in range(scale.repeats)]
+    rates = [steps_per_s(env, episodes, clock=clock) for _ in range(scale.repeats)]
     yield measured(f"{name}: step", rates, "steps/s", better="higher", note=f"step() alone; {source}")
     if spec.abilities.expert:
-        both = [steps_per_s(env, episodes, policy) for _ in range(scale.repeats)]
+        both = [steps_per_s(env, episodes, policy, clock) for _ in range(scale.repeats)]
         yield measured(f"{name}: step with expert", both, "steps/s", better="higher", note="expert_action() and step()")
     yield from inquiry_rows(spec, name, env, episodes, scale)
     if spec.abilities.copies_itself:
-        yield from fork_rows(name, env, episodes, scale)
+        yield from fork_rows(name, env, episodes, scale, clock, deep=not waits)
     if spec.abilities.expert:
         for split in spec.splits:
             yield from expert_rows(spec, name, split, scale.tasks)
@@ -90,30 +102,32 @@ def play(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy) -> Episode:
     return Episode(seed, tuple(actions))
 
 
-def reset_ms(env: envs.TextEnv, seeds: Sequence[int], repeats: int) -> list[float]:
+def reset_ms(env: envs.TextEnv, seeds: Sequence[int], repeats: int, clock: Clock = time.process_time) -> list[float]:
     """Milliseconds of a reset, each the mean over the tasks."""
     samples = []
     for _ in range(repeats):
-        start = time.process_time()
+        start = clock()
         for seed in seeds:
             env.reset(seed=seed)
-        samples.append((time.process_time() - start) / len(seeds) * 1e3)
+        samples.append((clock() - start) / len(seeds) * 1e3)
     return samples
 
 
-def steps_per_s(env: envs.TextEnv, episodes: Sequence[Episode], policy: envs.ScriptedPolicy | None = None) -> float:
+def steps_per_s(
+    env: envs.TextEnv, episodes: Sequence[Episode], policy: envs.ScriptedPolicy | None = None, clock: Clock = time.process_time
+) -> float:
     """Steps per second through all episodes, resets left out; with a `policy`, it is asked before each step, and its time counts."""
     seconds, steps = 0.0, 0
     for episode in episodes:
         env.reset(seed=episode.seed)
-        start = time.process_time()
+        start = clock()
         if policy is None:
             for action in episode.actions:
                 env.step(action)
         else:
             for _ in episode.actions:
                 env.step(policy(env))
-        seconds += time.process_time() - start
+        seconds += clock() - start
         steps += len(episode.actions)
     return steps / seconds
 
@@ -127,12 +141,12 @@ def halfway(env: envs.TextEnv, episode: Episode) -> tuple[str, ...]:
     return actions
 
 
-def call_us(call: Callable[[], Any], pairs: int = _PAIRS) -> float:
+def call_us(call: Callable[[], Any], pairs: int = _PAIRS, clock: Clock = time.process_time) -> float:
     """Microseconds of one call, the mean of `pairs`."""
-    start = time.process_time()
+    start = clock()
     for _ in range(pairs):
         call()
-    return (time.process_time() - start) / pairs * 1e6
+    return (clock() - start) / pairs * 1e6
 
 
 def inquiry_rows(spec: envs.EnvSpec, name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale) -> Iterator[Row]:
@@ -152,22 +166,44 @@ def inquiry_rows(spec: envs.EnvSpec, name: str, env: envs.TextEnv, episodes: Seq
         yield measured(f"{name}: {method}", samples, "us", better="lower", note="in the middle of an episode")
 
 
-def fork_rows(name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale) -> Iterator[Row]:
-    """An exact fork against the two ways that need no `snapshot`: a deep copy, and executing the actions so far again."""
+def fork_rows(
+    name: str, env: envs.TextEnv, episodes: Sequence[Episode], scale: Scale, clock: Clock = time.process_time, deep: bool = True
+) -> Iterator[Row]:
+    """An exact fork against the two ways that need no `snapshot`: a deep copy, where there is one, and executing the actions so far again.
+
+    One without a deep copy, in a browser, puts off the page until it is needed: there the next action follows, after forks and replays.
+    """
     ours, copies, replays = [], [], []
     for repeat in range(scale.repeats):
         episode = episodes[repeat % len(episodes)]
         actions = halfway(env, episode)
-        ours.append(call_us(lambda: env.restore(env.snapshot())))
-        copies.append(call_us(lambda: copy.deepcopy(env), 3))
-        replays.append(call_us(lambda episode=episode: halfway(env, episode), 3))
+        snapshot, following = env.snapshot(), () if deep else episode.actions[len(actions) : len(actions) + 1]
+
+        def forked(snapshot: Any = snapshot, following: tuple[str, ...] = following) -> None:
+            env.restore(snapshot)
+            for action in following:
+                env.step(action)
+
+        def replayed(episode: Episode = episode, following: tuple[str, ...] = following) -> None:
+            halfway(env, episode)
+            for action in following:
+                env.step(action)
+
+        ours.append(call_us(lambda: env.restore(env.snapshot()), clock=clock) if deep else call_us(forked, 3, clock))
+        if deep:
+            copies.append(call_us(lambda: copy.deepcopy(env), 3))
+        replays.append(call_us(replayed, 3, clock))
         assert halfway(env, episode) == actions
     title = f"{name}: snapshot + restore"
-    yield measured(f"{title}, against a deep copy", ours, "us", better="lower", baseline=copies, note="baseline: copy.deepcopy(env)")
+    if deep:
+        yield measured(f"{title}, against a deep copy", ours, "us", better="lower", baseline=copies, note="baseline: copy.deepcopy(env)")
     yield measured(f"{title}, against replay", ours, "us", better="lower", baseline=replays, note="baseline: reset and half the actions")
-    held, copied = kept_bytes(env, episodes, env.snapshot), kept_bytes(env, episodes, lambda: copy.deepcopy(env))
-    note = f"one kept per turn of {len(episodes)} episodes, what they share included; baseline: copy.deepcopy(env)"
-    yield Row(f"{name}: snapshot", held, "bytes", copied, factor(held, copied, "lower"), note)
+    if not deep:
+        return  # What this process holds of a browser's answers would count as the snapshots'.
+    held = kept_bytes(env, episodes, env.snapshot)
+    note = f"one kept per turn of {len(episodes)} episodes, what they share included"
+    copied = kept_bytes(env, episodes, lambda: copy.deepcopy(env))
+    yield Row(f"{name}: snapshot", held, "bytes", copied, factor(held, copied, "lower"), f"{note}; baseline: copy.deepcopy(env)")
 
 
 def kept_bytes(env: envs.TextEnv, episodes: Sequence[Episode], keep: Callable[[], Any]) -> float:

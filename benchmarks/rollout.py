@@ -27,8 +27,8 @@ INTERRUPTED = 130
 """Exit status of a program that Ctrl-C has ended."""
 _WORKERS = 2
 """Processes that grow the trees of `branching_rules`; its numbers do not depend on them."""
-_TASKS = {False: 48, True: 6}
-"""Household tasks of `tree_cost`, full and quick."""
+_TASKS = {False: 48, True: 4}
+"""Tasks of each world of `tree_cost`, full and quick."""
 
 
 def branching(quick: bool) -> PartResult:

@@ -19,10 +19,6 @@ from envs.registry import EnvSpec, full_id, make, make_bare, register_env, spec,
 from envs.text_env import TextEnv
 from envs.text_space import TextSpace
 
-WEB_NEEDS = (PackageNeed("playwright", 'pip install "branchwise[web]"'), BrowserNeed())
-"""What environments in web pages need."""
-_MINIWOB_NEEDS = (*WEB_NEEDS, PackageNeed("miniwob", "pip install --no-deps miniwob"))
-
 register_env(
     "branchwise/Household-v0",
     "envs.household.env:HouseholdEnv",
@@ -31,7 +27,87 @@ register_env(
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
 )
+register_env(
+    "branchwise/TextWorldExpress-v0",
+    "envs.adapters.textworld_express_env:TextWorldExpressEnv",
+    description="The games of TextWorldExpress, with the package's solutions as the expert",
+    abilities=Abilities(fork=ForkKind.REPLAY, signature=False, admissible=True, expert=True),
+    needs=(
+        PackageNeed("textworld_express", install="pip install 'branchwise[textworld-express]'"),
+        ProgramNeed("java", install="sudo apt-get install default-jre-headless"),
+    ),
+    splits=("train", "valid", "test"),
+    max_turns=50,
+)
+_MINIGRID = (PackageNeed("minigrid", install="pip install 'branchwise[minigrid]'"),)
+register_env(
+    "branchwise/BabyAI-v0",
+    "envs.adapters.minigrid_env:BabyAIEnv",
+    description="BabyAI's missions in grids, in words, with its bot as the expert",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=_MINIGRID,
+    splits=("train", "test"),
+    max_turns=64,
+)
+register_env(
+    "branchwise/MiniGrid-v0",
+    "envs.adapters.minigrid_env:MiniGridEnv",
+    description="MiniGrid's levels in words",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True),
+    needs=_MINIGRID,
+    splits=("train", "test"),
+    max_turns=64,
+)
+register_env(
+    "branchwise/Bfcl-v0",
+    "envs.tools.bfcl.env:BfclEnv",
+    description="Multi-turn tool use: the Berkeley Function-Calling Leaderboard's conversations, APIs and checks",
+    abilities=Abilities(fork=ForkKind.EXACT, expert=True),
+    needs=(
+        PackageNeed("bfcl_eval", install="pip install --no-deps bfcl-eval==2026.3.23"),
+        PackageNeed("mpmath", install="pip install 'branchwise[bfcl]'"),
+    ),
+    splits=("train", "test"),
+    max_turns=40,
+)
+register_env(
+    "branchwise/Search-v0",
+    "envs.search.env:SearchEnv",
+    description="Questions of one to four hops about a generated corpus, or your own, that is searched by BM25",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=(PackageNeed("bm25s", install="pip install 'branchwise[search]'"),),
+    splits=("train", "test"),
+    max_turns=15,
+)
 
+_SHOP_NEEDS = tuple(PackageNeed(module, "pip install 'branchwise[shop]'") for module in ("bm25s", "rapidfuzz"))
+_BROWSER_NEEDS = (PackageNeed("playwright", "pip install 'branchwise[web]'"), BrowserNeed())
+
+register_env(
+    "branchwise/Shop-v0",
+    "envs.web.shop.env:ShopEnv",
+    description="Buy what an instruction asks for in a WebShop-like shop with a generated catalogue; pages as text",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=_SHOP_NEEDS,
+    splits=("train", "valid", "test"),
+    max_turns=20,
+)
+
+register_env(
+    "branchwise/ShopBrowser-v0",
+    "envs.web.shop.browser_env:ShopBrowserEnv",
+    description="The same shop in headless Chromium: actions are typed and clicked in pages of a local web server",
+    abilities=Abilities(fork=ForkKind.EXACT, admissible=True, expert=True),
+    needs=(
+        *_SHOP_NEEDS,
+        PackageNeed("jinja2", "pip install 'branchwise[shop]'"),
+        *_BROWSER_NEEDS,
+    ),
+    splits=("train", "valid", "test"),
+    max_turns=20,
+)
+
+_MINIWOB_NEEDS = (*_BROWSER_NEEDS, PackageNeed("miniwob", "pip install --no-deps miniwob==1.1.0"))
 register_env(
     "branchwise/MiniWob-v0",
     "envs.web.miniwob.env:MiniWobEnv",

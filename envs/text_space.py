@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from envs.arguments import whole_number
 from envs.errors import EnvironmentArgumentError
 
 _SAMPLE_WORDS = ("look", "inventory", "help", "go to drawer 1", "open drawer 1", "öffne Türe 1", "")
@@ -14,8 +15,7 @@ class TextSpace(gym.Space[str]):
 
     def __init__(self, max_length: int = 1_000_000, seed: int | None = None) -> None:
         super().__init__(dtype=str, seed=seed)
-        if isinstance(max_length, bool) or not isinstance(max_length, int) or max_length < 0:
-            raise EnvironmentArgumentError(f"max_length is {max_length!r}; it must be a whole number of at least 0")
+        whole_number("max_length", max_length, 0)
         self.max_length = max_length
 
     @property

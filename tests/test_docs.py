@@ -19,7 +19,7 @@ import credit
 import envs
 from trainer.arguments import Parser
 from trainer.load_config import benchmarks, load_config
-from trainer.overrides import split_arguments
+from trainer.overrides import split_arguments, take_options
 from trainer.settings import find, settings
 from tree_rollout.stepping import step
 from tree_rollout.stop_reason import StopReason
@@ -29,7 +29,7 @@ from tree_rollout.turn import Origin, Turn
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
-VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
+VERBS = ("train", "sft", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
 FENCE = re.compile(r"^```(?P<language>\w*)(?: (?P<title>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PLACEHOLDERS = {"RUN": "runs/x", "N": "1", "NODE": "1", "ID": "1", "DIR": "runs/x", "BENCHMARK": "household", "...": "household"}
@@ -135,6 +135,9 @@ def check_verb(page: Path, words: list[str], tmp_path: Path, registered: bool = 
             file = tmp_path / parsed.config.name
             file.write_text(blocks(page, "yaml")[0].text)
         load_config(parsed.benchmark or benchmarks()[0], file, overrides)
+    elif words[0] == "sft":
+        take_options(parsed, overrides, {"from": "sft.trace", "keep": "sft.keep"})
+        load_config(parsed.benchmark, None, overrides, model=parsed.model)
     elif words[0] == "play" and registered:
         spec = envs.spec(envs.full_id(parsed.env))
         assert parsed.split is None or parsed.split in spec.splits

@@ -15,6 +15,8 @@ _FINEST, _STRIDE, _LONGEST = 8, 32, 256
 """Tokens: blocks begin at least so far apart; where a long segment may be cut; and queries of a block at most."""
 _CALL, _GATHER, _MASKED = 4096, 4, 1.1
 """What a block costs beside its (query, key) pairs, in pairs: a call; bringing a key there; and the factor of a mask of its own."""
+_KEPT_BYTES = 32 << 20
+"""What the masks that a plan keeps may take together."""
 Span = tuple[int, int]
 """From (inclusive) and to (exclusive), in tokens of the row."""
 
@@ -58,6 +60,9 @@ class AttentionPlan:
         self._positions_T = torch.from_numpy(first_T + np.arange(self.tokens) - np.repeat(starts, self.lengths))
         self._blocks: dict[int | None, list[QueryBlock]] = {}
         self._band: torch.Tensor | None = None
+        self._kept: dict[tuple[Span, int | None, torch.dtype, torch.device], torch.Tensor] = {}
+        self.kept_bytes = 0
+        """Bytes of the masks that are kept so far."""
 
     def effective_window(self, window: int | None) -> int | None:
         """The window, or None where no path is longer."""
@@ -79,16 +84,26 @@ class AttentionPlan:
     def mask(self, block: QueryBlock, like: torch.Tensor, window: int | None = None) -> torch.Tensor | None:
         """What is added to the scores of a block, (queries, keys), in the dtype of `like`: 0 where it sees, -inf where not; None if causal.
 
-        Masks of plain blocks are cut from one band. Any other is made when it is asked for, and not kept: together they would take
-        as much memory as all pairs.
+        Masks of plain blocks are cut from one band. Others serve every layer, forward and backward, while there is room to keep them, and
+        are made anew where there is not: together they would take as much memory as all pairs.
         """
         if block.plain:
             return None if block.key_count == block.query_count else self._cut_band(block, like)
+        window = self.effective_window(window)
+        key = (block.queries, window, like.dtype, like.device)
+        if (mask := self._kept.get(key)) is None:
+            mask = self._made_mask(block, like, window)
+            if self.kept_bytes + mask.nbytes <= _KEPT_BYTES:
+                self._kept[key] = mask
+                self.kept_bytes += mask.nbytes
+        return mask
+
+    def _made_mask(self, block: QueryBlock, like: torch.Tensor, window: int | None) -> torch.Tensor:
         ends_T, positions_T = self.geometry(like.device)
         rows = torch.arange(*block.queries, device=like.device)[:, None]
         columns = torch.cat([torch.arange(*span, device=like.device) for span in block.keys])
         hidden = (columns > rows) | (rows >= ends_T[columns])
-        if (window := self.effective_window(window)) is not None:
+        if window is not None:
             hidden |= positions_T[rows] - positions_T[columns] >= window
         return torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))
 

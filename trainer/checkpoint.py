@@ -121,19 +121,30 @@ class CheckpointSeries:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, torch.Tensor]:
-    """The optimizer's state as named tensors: `prefix.PARAMETER.NAME`."""
-    state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
-    return {f"{prefix}.{index}.{name}": torch.as_tensor(value) for index, values in state.items() for name, value in values.items()}
+    """The optimizer's state as named tensors: `prefix.PARAMETER.NAME`; parameters without names go by their numbers."""
+    state, names = optimizer.state_dict()["state"], _parameter_names(optimizer)
+    return {
+        f"{prefix}.{names[index]}.{name}": torch.as_tensor(value).cpu() for index, values in state.items() for name, value in values.items()
+    }
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor], prefix: str) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Put back what `optimizer_tensors` gave, whatever groups the parameters were in. Raises `KeyError` for those of another optimizer."""
+    indices = {name: index for index, name in _parameter_names(optimizer).items()}
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, tensor in tensors.items():
         if key.startswith(f"{prefix}."):
-            index, name = key.removeprefix(f"{prefix}.").split(".", 1)
-            state.setdefault(int(index), {})[name] = tensor
+            parameter, _, name = key.removeprefix(f"{prefix}.").rpartition(".")
+            state.setdefault(indices[parameter], {})[name] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _parameter_names(optimizer: torch.optim.Optimizer) -> dict[int, str]:
+    """By the numbers that the optimizer's state has for its parameters."""
+    names: dict[int, str] = {}
+    for group in optimizer.state_dict()["param_groups"]:
+        names |= dict(zip(group["params"], group.get("param_names") or map(str, group["params"]), strict=True))
+    return names
 
 
 def _move_into_place(draft: Path, folder: Path, previous: Path) -> None:

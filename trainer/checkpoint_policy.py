@@ -14,6 +14,7 @@ from envs.text_env import TextEnv
 from trainer.configured_agent import configured_agent
 from trainer.configured_engine import configured_engine
 from trainer.run_folder import RunFolder
+from trainer.trained_model import dtype_of
 from tree_rollout.fork import PolicyAction
 from tree_rollout.turn import Turn
 
@@ -26,7 +27,7 @@ class CheckpointPolicy:
     def __init__(self, folder: RunFolder, iteration: int | None = None) -> None:
         config = folder.read_config()
         number, path = folder.chosen_policy(iteration)
-        model, tokenizer = load_policy(path)
+        model, tokenizer = load_policy(path, dtype=dtype_of(config.policy))
         self._agent = configured_agent(config.agent, tokenizer)
         self._engine = configured_engine(config, model, self._agent, rows=1)
         # As in training, weights are numbered by optimizer steps, and each iteration makes as many.

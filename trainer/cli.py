@@ -20,7 +20,7 @@ from trainer.overrides import split_arguments
 _MENDABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE}
 """Operating system errors whose own words tell a user what to do."""
 
-_VERBS = ("train", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
+_VERBS = ("train", "sft", "eval", "health", "replay", "signatures", "play", "envs", "check", "doctor")
 
 _OVERVIEW = """\
 Train LLM agents on multi-turn tasks with reinforcement learning over rollout trees.
@@ -32,6 +32,7 @@ examples:
   branchwise train household                        train from nothing; everything goes to runs/household-seed0
   branchwise train household --resume               go on where that run stopped
   branchwise train household --optimizer.lr 3e-4    change any setting; `branchwise train --settings` lists them
+  branchwise sft household --from runs/household-seed0     imitate the rollouts that solved their tasks there
   branchwise eval runs/household-seed0              measure what it learned
   branchwise health runs/household-seed0            find what is wrong with it in its metrics
   branchwise replay runs/household-seed0            execute a recorded tree again and verify every turn

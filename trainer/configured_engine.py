@@ -1,4 +1,7 @@
-"""The engine that speaks for a configuration's agent: the same in training, evaluation and replay."""
+"""The engine that samples from a model of this process for a configuration's agent: the same in training, evaluation and replay.
+
+A run whose engine is vLLM samples with that (`trainer.vllm_host`); single turns, as in a fork of a recorded rollout, come from here.
+"""
 
 from transformers import PreTrainedModel
 

@@ -25,9 +25,10 @@ class Critic(nn.Module):
         super().__init__()
         config: Any = policy.config
         parameter = next(policy.parameters())
+        exact = torch.promote_types(parameter.dtype, torch.float32)
         self._coefficient = settings.shared_weight
         self.network: PreTrainedModel | None = copy.deepcopy(_network(policy)) if settings.kind == "model" else None
-        self.head = nn.Linear(config.get_text_config().hidden_size, 1, device=parameter.device, dtype=parameter.dtype)
+        self.head = nn.Linear(config.get_text_config().hidden_size, 1, device=parameter.device, dtype=exact)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
@@ -51,8 +52,8 @@ class Critic(nn.Module):
             # The head learns from the whole value loss, what lies below it from its share.
             fixed = hidden_1TH.detach()
             hidden_1TH = fixed + self._coefficient * (hidden_1TH - fixed) if self._coefficient else fixed
-        values_T = self.head(hidden_1TH[0]).squeeze(-1)
-        return values_T.to(torch.promote_types(values_T.dtype, torch.float32)).index_select(0, batch.predictors_S)
+        values_T = self.head(hidden_1TH[0].to(self.head.weight.dtype)).squeeze(-1)
+        return values_T.index_select(0, batch.predictors_S)
 
 
 class Values:

@@ -76,17 +76,17 @@ class DemonstrationEncoder:
         Imitated actions with their stop token have weight 1, other tokens the observation weight. What a new sequence takes over from
         the one before has 0: it was learned there.
         """
-        context, observed = self._agent.context(), False
+        context, said = self._agent.context(), None
         sequences: list[tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.float32]]]] = []
         for turn in turns:
-            action_T = self._act(turn.action)
+            action_T, told = self._act(turn.action), self._told(turn.observation, said)
             if self._agent.keeps_everything:
-                delta_T, carried = self._observe(turn.observation, observed), 0
+                delta_T, carried = self._observe(told, said is not None), 0
             else:
-                delta = context.extend(turn.observation)
+                delta = context.extend(told)
                 context.record(action_T, stopped=True)
                 delta_T = delta.ids_T
-                carried = len(delta_T) - len(self._observe(turn.observation, True)) if delta.new_segment else 0
+                carried = len(delta_T) - len(self._observe(told, True)) if delta.new_segment else 0
                 if delta.new_segment:
                     sequences.append(([], []))
             if not sequences:
@@ -96,8 +96,13 @@ class DemonstrationEncoder:
             ids, weights = sequences[-1]
             ids += [delta_T, action_T]
             weights += [weights_T, np.full(len(action_T), float(turn.imitate), dtype=np.float32)]
-            observed = True
+            said = turn.action
         return [Demonstration(np.concatenate(ids), np.concatenate(weights)) for ids, weights in sequences]
+
+    def _told(self, observation: str, said: str | None) -> str:
+        """The observation as a rollout's policy is told it after its action `said`; None at the start."""
+        action_format = self._agent.action_format
+        return observation if said is None else action_format.reply(observation, action_format.parse(action_format.write(said)))
 
     def _encode_observation(self, observation: str, begun: bool) -> npt.NDArray[np.int32]:
         return Context(self._agent.template, begun=begun).observe(observation)

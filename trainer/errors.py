@@ -51,6 +51,10 @@ class ClusterError(TrainerError, RuntimeError):
     """Ray cannot be reached, has no room for what was asked, or has run out of something."""
 
 
+class RecordedRolloutsError(TrainerError, ValueError):
+    """Recorded rollouts are not there, or cannot be learned from."""
+
+
 class TooManyFailuresError(TrainerError, RuntimeError):
     """More rollouts failed than a run may lose."""
 

@@ -70,6 +70,24 @@ class Evaluation:
     """Tokens that had been sampled for training by then."""
     modes: dict[str, Measurement] = field(default_factory=dict)
 
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        modes = {name: measurement.as_json() for name, measurement in self.modes.items()}
+        return {"iteration": self.iteration, "generated_tokens": self.generated_tokens, "modes": modes}
+
+    @classmethod
+    def of_json(cls, plain: dict[str, Any]) -> "Evaluation":
+        """What `as_json` gave."""
+        modes = {name: Measurement.of_json(measurement) for name, measurement in plain["modes"].items()}
+        return cls(plain["iteration"], plain["generated_tokens"], modes)
+
+    def figures(self) -> dict[str, Any]:
+        """Success by mode and by type of task, for the record of the iteration; a type of which no rollout counts is left out."""
+        by_type = {
+            mode: {kind: share.rate for kind, share in measured.by_type.items() if share.trials} for mode, measured in self.modes.items()
+        }
+        return {f"eval_{mode}": measured.success.rate for mode, measured in self.modes.items()} | {"eval_by_type": by_type}
+
 
 def proportion_json(share: Proportion) -> dict[str, float | int | None]:
     """A proportion with its 95 % interval as plain values; the rate is None where nothing was tried."""

@@ -8,6 +8,7 @@ from trainer.config import Config
 from trainer.errors import UsageError
 from trainer.evaluate import MODES, Measurement, held_out_tasks, measure, task_types
 from trainer.local_backend import local_backend
+from trainer.opened_backend import check_engine
 from trainer.progress import Progress
 from trainer.run_folder import RunFolder
 
@@ -28,6 +29,8 @@ def evaluate_run(
     if tasks == 0:
         raise UsageError("--tasks 0 measures nothing; name at least 1 task, or leave it out for the run's own number")
     config = folder.read_config()
+    config = config.model_copy(update={"run": config.run.model_copy(update={"backend": "local"})})
+    check_engine(config)
     number, policy = folder.chosen_policy(iteration)
     held_out = held_out_tasks(config, split, tasks, seed)
     kinds = task_types(held_out)

@@ -23,16 +23,22 @@ def demonstration_seed(seed: int, episode: int) -> int:
 
 
 class Imitation:
-    """One shard's share of the demonstrations, and the gradient of the imitation loss on them."""
+    """One shard's share of the demonstrations, and the gradient of the imitation loss on them.
 
-    def __init__(self, env: EnvConfig, settings: WarmstartConfig, agent: Agent, shard: int, shards: int) -> None:
+    With `held_out`, its share of so many further episodes, which no step learns from.
+    """
+
+    def __init__(
+        self, env: EnvConfig, settings: WarmstartConfig, agent: Agent, shard: int, shards: int, *, held_out: int | None = None
+    ) -> None:
         self._settings = settings
         self._shard = shard
         self._tokens = max(1, settings.tokens_per_step // shards)
         encoder = DemonstrationEncoder(agent, settings.observation_weight)
         world = envs.make(env.id, **env.arguments(env.train_split))
         self._episodes: list[Demonstration] = []
-        for episode in range(shard, settings.episodes, shards):
+        first, last = (0, settings.episodes) if held_out is None else (settings.episodes, settings.episodes + held_out)
+        for episode in range(first + shard, last, shards):
             rng = np.random.default_rng([settings.seed, 1, episode])
             turns = demonstrate(world, demonstration_seed(settings.seed, episode), rng, dict(settings.habits), settings.noise)
             self._episodes += encoder.encode(turns)
@@ -48,8 +54,23 @@ class Imitation:
         if not self._episodes:
             return {"loss": 0.0, "weight": 0.0, "tokens": 0.0}
         number, position = divmod(step, self._steps_per_pass)
-        batch = [self._episodes[index] for index in self._pass(number)[position % len(self._pass(number))]]
-        ids_BT, weights_BT = _pad(batch)
+        loss, sums = self._summed(model, self._pass(number)[position % len(self._pass(number))])
+        loss.backward()
+        return sums
+
+    def loss(self, model: PreTrainedModel) -> dict[str, float]:
+        """The same sums over all episodes, without a gradient."""
+        total = {"loss": 0.0, "weight": 0.0, "tokens": 0.0}
+        with torch.no_grad():
+            for batch in self._pass(0):
+                _, sums = self._summed(model, batch)
+                total = {name: value + sums[name] for name, value in total.items()}
+        return total
+
+    def _summed(self, model: PreTrainedModel, numbers: Sequence[int]) -> tuple[torch.Tensor, dict[str, float]]:
+        """The summed weighted loss of these episodes, and the sums for the coordinator."""
+        batch = [self._episodes[index] for index in numbers]
+        ids_BT, weights_BT = (tensor.to(model.device) for tensor in _pad(batch))
         hidden_BTH = model.base_model(input_ids=ids_BT, use_cache=False).last_hidden_state[:, :-1]
         targets_BT, weights_BT = ids_BT[:, 1:], weights_BT[:, 1:]
         chosen_BT = weights_BT > 0
@@ -57,9 +78,8 @@ class Imitation:
         logits_NV = head(hidden_BTH[chosen_BT])
         losses_N = functional.cross_entropy(logits_NV, targets_BT[chosen_BT], reduction="none")
         loss = (losses_N * weights_BT[chosen_BT]).sum()
-        loss.backward()
         tokens = sum(len(episode.ids_T) for episode in batch)
-        return {"loss": loss.item(), "weight": weights_BT.sum().item(), "tokens": float(tokens)}
+        return loss, {"loss": loss.item(), "weight": weights_BT.sum().item(), "tokens": float(tokens)}
 
     def _batches(self, number: int) -> list[list[int]]:
         rng = np.random.default_rng([self._settings.seed, 2, self._shard, number])

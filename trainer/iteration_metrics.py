@@ -13,7 +13,7 @@ import numpy as np
 from trainer.run_state import RunState
 from trainer.tree_credit import TreeCredit
 from tree_rollout.sampler_report import Purpose, SamplerReport, sum_spent
-from tree_rollout.state_graph import count_merges
+from tree_rollout.state_graph import count_merges, sound_turns
 from tree_rollout.stop_reason import StopReason
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.turn import Turn
@@ -42,7 +42,7 @@ class IterationMetrics:
             "unanimous_trees": sum(not credit.advantages_N.any() for credit in credits),
             **_advantages(credits),
             **_branches(trees),
-            **_lengths(turns),
+            **_lengths(turns, trees),
             **_staleness(turns, self._version),
             "cache_hit_share": _share(spent["shared_tokens"], spent["shared_tokens"] + spent["prefilled_tokens"]),
             "failures": {str(reason): spent["stop_reasons"].get(reason, 0) for reason in StopReason if reason.failed},
@@ -70,7 +70,7 @@ class IterationMetrics:
         seconds = {
             phase: total - self._seconds.get(phase, 0.0)
             for phase, total in self._state.seconds.items()
-            if phase in ("rollout", "credit", "trace", "training")
+            if phase in ("rollout", "credit", "trace", "training", "checkpoint")
         }
         trained = self._state.unique_tokens - self._unique_tokens
         return {
@@ -111,12 +111,24 @@ def _quality(reports: Sequence[SamplerReport], trees: Sequence[TrajectoryTree], 
     sound = [leaf for leaf in leaves if leaf.stop_reason is None or leaf.stop_reason.counts]
     return {
         "train_success": sum(leaf.success for leaf in sound) / max(1, len(sound)),
+        "success_by_type": _success_by_type(trees, {seed: kind for report in reports for seed, kind in report.task_types.items()}),
         "turns": len(turns),
         "merge_rate": count_merges(trees).merge_rate,
         "invalid_share": sum(not turn.valid for turn in turns) / max(1, len(turns)),
         "cut_share": sum(report.cut_turns for report in reports) / max(1, len(turns)),
         "entropy": sum(turn.entropy for turn in turns) / max(1, len(turns)),
     }
+
+
+def _success_by_type(trees: Sequence[TrajectoryTree], kinds: Mapping[int, str]) -> dict[str, float]:
+    """Share of the rollouts that count with success, by the type of their task; a type of which none counts is left out."""
+    by_type: dict[str, list[bool]] = {}
+    for tree in trees:
+        leaves = [tree.turns[leaf] for leaf in tree.leaves()]
+        sound = [leaf.success for leaf in leaves if leaf.stop_reason is None or leaf.stop_reason.counts]
+        if (kind := kinds.get(tree.seed)) and sound:
+            by_type.setdefault(kind, []).extend(sound)
+    return {kind: sum(won) / len(won) for kind, won in sorted(by_type.items())}
 
 
 def _advantages(credits: Sequence[TreeCredit]) -> dict[str, float]:
@@ -139,9 +151,28 @@ def _branches(trees: Sequence[TrajectoryTree]) -> dict[str, float]:
 
     Different is another success, or another sum of rewards after the turn at which they parted. A fork that ends as the rollout did that
     it left taught nothing that was not known. Where one of the two does not count, they are not compared.
+    `sibling_spread` is the mean standard deviation of the values of a turn's continuations, where it has several.
     """
     compared = [outcomes for tree in trees for outcomes in _parted(tree)]
-    return {"compared_branches": len(compared), "branch_gain": _share(sum(not _alike(*outcomes) for outcomes in compared), len(compared))}
+    spreads = [spread for tree in trees for spread in _spreads(tree)]
+    return {
+        "compared_branches": len(compared),
+        "branch_gain": _share(sum(not _alike(*outcomes) for outcomes in compared), len(compared)),
+        "sibling_spread": _share(sum(spreads), len(spreads)),
+    }
+
+
+def _spreads(tree: TrajectoryTree) -> Iterator[float]:
+    """For each turn with several continuations that count, the standard deviation of their values.
+
+    A turn's value is its reward and the mean of the values of what continues it: continuations weigh the same, however often forked.
+    """
+    sound_N, values_N = sound_turns(tree), np.zeros(len(tree.turns))
+    for index in range(len(tree.turns) - 1, -1, -1):
+        below = [child for child in tree.children(index) if sound_N[child]]
+        values_N[index] = tree.turns[index].reward + (values_N[below].mean() if below else 0.0)
+        if len(below) > 1:
+            yield float(values_N[below].std())
 
 
 def _parted(tree: TrajectoryTree) -> Iterator[tuple[tuple[bool, float], tuple[bool, float]]]:
@@ -169,10 +200,16 @@ def _alike(one: tuple[bool, float], other: tuple[bool, float]) -> bool:
     return one[0] == other[0] and abs(one[1] - other[1]) <= 1e-9
 
 
-def _lengths(turns: Sequence[Turn]) -> dict[str, float]:
-    """Sampled tokens of the turns that have any."""
+def _lengths(turns: Sequence[Turn], trees: Sequence[TrajectoryTree]) -> dict[str, float]:
+    """Sampled tokens of the turns that have any, and of rollouts; turns of rollouts."""
     lengths = [int(turn.mask_T.sum()) for turn in turns]
-    return {"turn_tokens_mean": _share(sum(lengths), len(lengths)), "turn_tokens_max": max(lengths, default=0)}
+    paths = [[int(tree.turns[index].mask_T.sum()) for index in path] for tree in trees for path in tree.rollouts()]
+    return {
+        "turn_tokens_mean": _share(sum(lengths), len(lengths)),
+        "turn_tokens_max": max(lengths, default=0),
+        "rollout_tokens_mean": _share(sum(map(sum, paths)), len(paths)),
+        "rollout_turns_mean": _share(sum(sum(count > 0 for count in path) for path in paths), len(paths)),
+    }
 
 
 def _staleness(turns: Sequence[Turn], version: int) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The learner owns the optimizer; the weights are the shared vector, so a step serves every shard at once."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import nn
@@ -9,9 +9,11 @@ from transformers import PreTrainedModel
 
 from trainer.checkpoint import optimizer_tensors, restore_optimizer
 from trainer.config import OptimizerConfig
+from trainer.device import CPU
 from trainer.errors import CheckpointError, DivergedError
 from trainer.shared_parameters import SharedParameters
-from trainer.trained_model import trained_parameters
+from trainer.stepped_parameters import SteppedParameters
+from trainer.weight_decay import decay_groups
 
 
 def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
@@ -25,43 +27,50 @@ def learning_rate(settings: OptimizerConfig, iteration: int) -> float:
     return settings.lr * rise * (settings.final_lr_share + (1 - settings.final_lr_share) * left)
 
 
-def hand_out_clipped(shared: SharedParameters, parameters: Sequence[nn.Parameter], scale: float, max_norm: float) -> float:
-    """Make `scale` times the summed gradients of the shards those of the parameters, with a norm of at most `max_norm`.
+def policy_optimizer(parameters: Mapping[str, nn.Parameter], model: PreTrainedModel, settings: OptimizerConfig) -> torch.optim.Optimizer:
+    """AdamW on what an optimizer sees of the model's trained parameters; see `decay_groups`."""
+    return torch.optim.AdamW(decay_groups(parameters, model, settings), lr=settings.lr, betas=settings.betas)
 
-    Returns the norm before clipping; whoever steps sees to it that it is finite.
+
+def step_policy(optimizer: torch.optim.Optimizer, settings: OptimizerConfig, iteration: int, rate: float, norm: float) -> None:
+    """One step on the gradients that the parameters have, with `rate` times the learning rate of `iteration` (from 1).
+
+    Raises `DivergedError` where their `norm` is not finite.
     """
-    gradient_P = shared.collect().mul_(scale)
-    norm = float(gradient_P.norm())
-    gradient_P.mul_(min(1.0, max_norm / (norm + 1e-6)))
-    shared.hand_out(gradient_P, parameters)
-    return norm
+    if not math.isfinite(norm):
+        raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
+    for group in optimizer.param_groups:
+        group["lr"] = rate * learning_rate(settings, iteration)
+    optimizer.step()
 
 
 class Learner:
-    """AdamW on the gradients that the shards left in the shared rows, with clipping and the schedule of `learning_rate`."""
+    """AdamW on the gradients that the shards left in the shared rows, with clipping and the schedule of `learning_rate`.
 
-    def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig) -> None:
+    It steps on `device`, which holds the weights once more and the optimizer's state; `model` looks at the shared ones.
+    """
+
+    def __init__(self, model: PreTrainedModel, shared: SharedParameters, settings: OptimizerConfig, device: torch.device = CPU) -> None:
         self._shared = shared
         self._settings = settings
-        self._parameters = trained_parameters(model)
-        decayed = [parameter for parameter in self._parameters if parameter.ndim >= 2]
-        others = [parameter for parameter in self._parameters if parameter.ndim < 2]
-        groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        self._optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=settings.betas)
+        self._stepped = SteppedParameters(shared.masters(model), shared, device)
+        self._optimizer = policy_optimizer(self._stepped.named, model, settings)
         self.version = 0
         """Optimizer steps so far; which weights serve."""
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """What steps."""
+        return [self._optimizer]
 
     def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         """One optimizer step with `rate` times the learning rate of `iteration` (from 1) on `scale` times the shards' summed gradients.
 
         Returns the gradient's norm before clipping.
         """
-        norm = hand_out_clipped(self._shared, self._parameters, scale, self._settings.max_grad_norm)
-        if not math.isfinite(norm):
-            raise DivergedError(f"the gradient of iteration {iteration} is not finite; start again with a lower optimizer.lr")
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate * learning_rate(self._settings, iteration)
-        self._optimizer.step()
+        norm = self._stepped.hand_out_clipped(scale, self._settings.max_grad_norm)
+        step_policy(self._optimizer, self._settings, iteration, rate, norm)
+        self._stepped.publish()
         self.version += 1
         return norm
 
@@ -72,7 +81,7 @@ class Learner:
     def restore(self, tensors: Mapping[str, torch.Tensor], version: int) -> None:
         """Go on from a checkpoint's tensors."""
         try:
-            self._shared.weights_P.copy_(tensors["weights"])
+            self._stepped.restore(tensors["weights"])
             restore_optimizer(self._optimizer, tensors, "adamw")
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this model: {error}; start a new run") from error

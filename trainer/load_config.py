@@ -36,9 +36,16 @@ def models() -> list[str]:
 
 
 def load_config(
-    benchmark: str, file: Path | None = None, overrides: Mapping[str, str] | None = None, *, model: str | None = None
+    benchmark: str,
+    file: Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    *,
+    model: str | None = None,
+    below: tuple[str, Mapping[str, Any]] | None = None,
 ) -> Config:
     """The configuration of `benchmark`; over it a packaged model's, the user's YAML file and `overrides` (raw text by dotted name).
+
+    `below` is a further layer right below the user's, with how an error names it ("in FILE").
 
     Raises `UnknownBenchmarkError`, `UnknownModelError`, `UnknownSettingError`, or `ConfigError`; names of environments, estimators
     and branching rules are checked against their tables, whose own errors pass through.
@@ -52,6 +59,8 @@ def load_config(
             raise UnknownModelError(f"no model is packaged as {model!r}; {nearest(model, models())}")
         with resources.as_file(_packaged() / "models" / f"{model}.yaml") as path:
             layers.append(_Layer(f"in the packaged models/{model}.yaml", read_yaml(path)))
+    if below is not None:
+        layers.append(_Layer(*below))
     if file is not None:
         layers.append(_Layer(f"in {file}", read_yaml(file)))
     if overrides:

@@ -50,7 +50,7 @@ def local_backend(config: Config, policy: Path, start_policy: Path) -> Iterator[
         spec = ShardSpec(config, policy, start_policy, Path(scratch) / "parameters")
         critic = make_critic(config.critic, model)
         whole = trained(model, critic)
-        shared = SharedParameters(spec.parameters, SharedParameters.size(whole), spec.shards)
+        shared = SharedParameters.of(whole, spec.parameters, spec.shards)
         shared.publish(whole)
         shared.attach(whole)
         with ShardPool(spec, workers(config)) as pool:

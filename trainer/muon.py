@@ -33,12 +33,14 @@ class Muon(torch.optim.Optimizer):
     """Momentum with Nesterov look-ahead, orthogonalised, scaled by sqrt(max(1, rows / columns)).
 
     Args:
-        parameters: 2-D tensors only.
+        parameters: 2-D tensors only, with names or without.
         lr: step size; .02 is the method's default.
         momentum: decay of the momentum.
     """
 
-    def __init__(self, parameters: Iterable[torch.nn.Parameter], lr: float = 0.02, momentum: float = 0.95) -> None:
+    def __init__(
+        self, parameters: Iterable[torch.nn.Parameter] | Iterable[tuple[str, torch.nn.Parameter]], lr: float = 0.02, momentum: float = 0.95
+    ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum})
         for group in self.param_groups:
             for parameter in group["params"]:

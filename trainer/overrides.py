@@ -1,5 +1,6 @@
 """An override is `--section.key value`: taken out of the command line before anything else reads it, and laid over what files say."""
 
+import argparse
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,6 +46,17 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]
         else:
             raise UsageError(f"setting {match[1]} has no value; write --{match[1]} VALUE")
     return others, overrides
+
+
+def take_options(arguments: argparse.Namespace, overrides: dict[str, str], options: Mapping[str, str]) -> None:
+    """Put options that are short for settings among the overrides; `options` names the setting of each.
+
+    Raises `UsageError` where an option and its setting are both given and differ.
+    """
+    for option, name in options.items():
+        value = getattr(arguments, option)
+        if value is not None and overrides.setdefault(name, str(value)) != str(value):
+            raise UsageError(f"--{option} {value} and --{name} {overrides[name]} contradict each other; leave one out")
 
 
 def nest(values: Mapping[str, Any]) -> dict[str, Any]:

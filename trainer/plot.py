@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from matplotlib.ticker import MaxNLocator
 from trainer.errors import RunFolderError
 from trainer.statistics import Proportion
 
-_COLOURS = {"sampled": "#1f6fb4", "greedy": "#d9741a"}
-_INK, _FAINT = "#333333", "#dddddd"
+COLOURS = {"sampled": "#1f6fb4", "greedy": "#d9741a"}
+INK, FAINT = "#333333", "#dddddd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +42,27 @@ def learning_curve(points: Sequence[CurvePoint], path: Path, *, title: str = "Su
     _draw(axes, points, "sampled", lambda point: point.sampled, "o")
     _draw(axes, points, "greedy", lambda point: point.greedy, "s")
     _frame(figure, axes, points, title)
+    write_figure(figure, path, "the learning curve")
+
+
+def write_figure(figure: Figure, path: Path, what: str) -> None:
+    """Write a PNG, replacing it whole or not at all; an error says that `what` cannot be written."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(partial, format="png")
         os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise RunFolderError(f"the learning curve {path} cannot be written: {error.strerror or error}") from error
+        with suppress(OSError):
+            partial.unlink()
+        raise RunFolderError(f"{what} {path} cannot be written: {error.strerror or error}") from error
 
 
 def _draw(axes: Axes, points: Sequence[CurvePoint], name: str, pick: Callable[[CurvePoint], Proportion | None], marker: str) -> None:
     measured = [(point.iteration, share) for point in points if (share := pick(point)) is not None]
     if not measured:
         return
-    colour = _COLOURS[name]
+    colour = COLOURS[name]
     iterations = [iteration for iteration, _ in measured]
     shares = [share for _, share in measured]
     rates = [100 * share.rate for share in shares]
@@ -73,7 +80,7 @@ def _frame(figure: Figure, axes: Axes, points: Sequence[CurvePoint], title: str)
     margin = max(0.5, 0.02 * (last - first))
     axes.set(xlim=(first - margin, last + margin), ylim=(0, 100), xlabel="iteration", ylabel="tasks solved, %")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    axes.grid(axis="y", color=_FAINT, lw=0.6)
+    axes.grid(axis="y", color=FAINT, lw=0.6)
     axes.set_axisbelow(True)
     if last > first:
         _token_axis(axes, points)
@@ -81,7 +88,7 @@ def _frame(figure: Figure, axes: Axes, points: Sequence[CurvePoint], title: str)
         axes.set_xticks([first])
     trials = sorted({point.sampled.trials for point in points})
     counts = str(trials[0]) if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
-    axes.set_title(f"{title}  ({counts} tasks; bands: 95 % intervals; dashed: start)", loc="left", color=_INK, fontsize=10, pad=10)
+    axes.set_title(f"{title}  ({counts} tasks; bands: 95 % intervals; dashed: start)", loc="left", color=INK, fontsize=10, pad=10)
     figure.legend(loc="outside lower left", frameon=False, ncols=2, fontsize=9)
 
 

@@ -1,8 +1,9 @@
 """The gradient of the *summed* loss of some trees: sums of several parts add up, and the learner divides by what they weigh together."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from transformers import PreTrainedModel
@@ -10,35 +11,52 @@ from transformers import PreTrainedModel
 from agents.policy_folder import load_policy
 from trainer.config import Config, LossConfig
 from trainer.critic import Critic, Values
+from trainer.idle_share import idle_share
 from trainer.learn_report import LearnReport
 from trainer.loss import LossRule, batch_coefficients, policy_loss
 from trainer.mini_batch import Share
 from trainer.prefix_tree import PrefixTreeBatch, packs
 from trainer.ratio_groups import RatioGroups, sequence_groups, turn_groups
+from trainer.recomputed_layers import recomputed_layers
 from trainer.token_columns import Floats, empty_column, from_columns, split_column
 from trainer.token_logprobs import token_logprobs
-from trainer.trained_model import as_at_the_start
+from trainer.trained_model import as_at_the_start, dtype_of
 from trainer.tree_attention import tree_attention
 from trainer.value_loss import value_loss
+from tree_rollout.tree import TrajectoryTree
+
+if TYPE_CHECKING:
+    from trainer.ranks import Ranks  # It brings torch.distributed, which few processes need.
 
 
 class PolicyGradient:
-    """Adds gradients to the parameters of `model` and of `critic`; the policy in `start_policy` is read when the loss first asks for it."""
+    """Adds gradients to the parameters of `model` and of `critic`; the policy in `start_policy` is read when the loss first asks for it.
 
-    def __init__(self, config: Config, model: PreTrainedModel, start_policy: Path, critic: Critic | None = None) -> None:
+    Where `ranks` share the model, all compute equally many packs: who has fewer computes idle ones, which count nothing.
+    """
+
+    def __init__(
+        self, config: Config, model: PreTrainedModel, start_policy: Path, critic: Critic | None = None, ranks: "Ranks | None" = None
+    ) -> None:
         self._config = config
         self._model = model
         self._critic = critic
         self._start_policy = start_policy
+        self._ranks = ranks
         self._rule = loss_rule(config.loss)
         self._reference: PreTrainedModel | None = None
 
     def add(self, share: Share) -> LearnReport:
         """Add the gradient of the summed loss of a share's trees."""
         report = LearnReport()
-        with self._recomputed_layers(), tree_attention(self._model), self._criticised() as values:
-            for batch in self._packs(share):
-                report += self._add(batch, share, values)
+        with (
+            recomputed_layers(self._model, self._config.optimizer.gradient_checkpointing),
+            tree_attention(self._model),
+            self._criticised() as values,
+        ):
+            for batch, part, counts in self._computed(share):
+                added = self._add(batch, part, values, counts)
+                report += added if counts else LearnReport()
         return report
 
     def logprobs(self, share: Share) -> list[Floats]:
@@ -56,8 +74,8 @@ class PolicyGradient:
             assert values is not None, "without a critic there are no values"
             return self._columns(share, values.alone)
 
-    def _add(self, batch: PrefixTreeBatch, share: Share, values: Values | None) -> LearnReport:
-        """The same for what is packed together."""
+    def _add(self, batch: PrefixTreeBatch, share: Share, values: Values | None, counts: bool) -> LearnReport:
+        """The same for what is packed together; a gradient of 0 where it does not count."""
         settings, rule = self._config.loss, self._rule
         reference_S = self._reference_logprobs(batch) if rule.kl_coefficient else None
         logprobs_S, entropies_S = self._scored(self._model, batch, entropy_grad=rule.entropy_coefficient > 0)
@@ -79,28 +97,24 @@ class PolicyGradient:
             targets_S, old_S = from_columns(batch, share.targets), from_columns(batch, share.values)
             errors, report.values = value_loss(batch, values.after(batch), targets_S, old_S, coefficients_S, self._config.critic.clip)
             loss = loss + errors
-        loss.backward()
+        (loss if counts else 0.0 * loss).backward()
         return report
 
-    def _packs(self, share: Share) -> Iterator[PrefixTreeBatch]:
-        loss, budget = self._config.loss, self._config.optimizer.micro_batch_tokens
-        cut = {"whole_rollouts": loss.ratio_of == "sequence", "by_length": loss.aggregation == "sequence"}
-        return packs(share.trees, share.advantages, share.weights, budget, **cut)
-
-    @contextmanager
-    def _recomputed_layers(self) -> Iterator[None]:
-        """Where the settings ask for it, keep of a forward pass what goes into each layer alone, and compute the layer again backward."""
-        if not self._config.optimizer.gradient_checkpointing:
-            yield
+    def _computed(self, share: Share) -> Iterator[tuple[PrefixTreeBatch, Share, bool]]:
+        """Each pack to compute, what it is a pack of, and whether it counts."""
+        if self._ranks is None:
+            yield from ((batch, share, True) for batch in self._packs(share))
             return
-        training = self._model.training
-        self._model.gradient_checkpointing_enable({"use_reentrant": False})
-        self._model.train()  # Layers are computed again in this mode only; none of them drops anything out.
-        try:
-            yield
-        finally:
-            self._model.train(training)
-            self._model.gradient_checkpointing_disable()
+        known = list(self._packs(share))
+        idle = self._ranks.most(len(known)) - len(known)
+        yield from ((batch, share, True) for batch in known)
+        nothing = idle_share()
+        yield from ((batch, nothing, False) for _ in range(idle) for batch in self._packs(nothing))
+
+    def _packs(self, share: Share) -> Iterator[PrefixTreeBatch]:
+        config = self._config
+        laid_out = loss_packs(config.loss, share.trees, share.advantages, share.weights, config.optimizer.micro_batch_tokens)
+        return (batch.to(self._model.device) for batch in laid_out)
 
     def _criticised(self) -> AbstractContextManager[Values | None]:
         return nullcontext() if self._critic is None else self._critic.beside(self._model)
@@ -109,8 +123,10 @@ class PolicyGradient:
         """What `numbers` says of the scored tokens of each pack, shape (S,), as one column per tree."""
         whole = empty_column(share.trees)
         with torch.no_grad():
-            for batch in self._packs(share):
-                whole[batch.tokens_S.numpy()] = numbers(batch).double().numpy()
+            for batch, _, counts in self._computed(share):
+                numbers_S = numbers(batch)
+                if counts:
+                    whole[batch.tokens_S.cpu().numpy()] = numbers_S.double().cpu().numpy()
         return split_column(whole, share.trees)
 
     def _logprobs(self, model: PreTrainedModel, batch: PrefixTreeBatch) -> torch.Tensor:
@@ -130,7 +146,11 @@ class PolicyGradient:
             with torch.no_grad(), tree_attention(self._model), as_at_the_start(self._model):
                 return self._logprobs(self._model, batch)
         if self._reference is None:
-            self._reference, _ = load_policy(self._start_policy)
+            reference, _ = load_policy(self._start_policy, dtype=dtype_of(self._config.policy))
+            if self._ranks is None:
+                self._reference = reference.to(self._model.device)  # pyright: ignore[reportArgumentType]
+            else:
+                self._reference = self._ranks.sharded(reference.requires_grad_(False))
         with torch.no_grad(), tree_attention(self._reference):
             return self._logprobs(self._reference, batch)
 
@@ -150,6 +170,14 @@ def loss_rule(settings: LossConfig) -> LossRule:
         kl_estimator=settings.estimator,
         entropy_coefficient=settings.entropy_coefficient,
     )
+
+
+def loss_packs(
+    settings: LossConfig, trees: Sequence[TrajectoryTree], advantages: Sequence[Floats], weights: Sequence[Floats], budget: int
+) -> Iterator[PrefixTreeBatch]:
+    """The packs of some trees, cut as the loss needs them: see `packs`."""
+    whole, by_length = settings.ratio_of == "sequence", settings.aggregation == "sequence"
+    return packs(trees, advantages, weights, budget, whole_rollouts=whole, by_length=by_length)
 
 
 def ratio_groups(settings: LossConfig, batch: PrefixTreeBatch, share: Share) -> RatioGroups | None:

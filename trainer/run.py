@@ -13,16 +13,15 @@ from typing import Any, cast
 import torch
 from rich.console import Console
 
-import envs
 from trainer.backend import Backend
+from trainer.check_needs import check_needs
+from trainer.check_settings import check_settings
 from trainer.checkpoint import Checkpoint, CheckpointSeries
-from trainer.config import Config, CriticConfig
+from trainer.config import Config, SftConfig
 from trainer.errors import ConfigError, DamagedCheckpointError
 from trainer.evaluate import MODES, Evaluation, held_out_tasks, measure, task_types
 from trainer.health import examine
 from trainer.iteration import Trainer
-from trainer.local_backend import local_backend
-from trainer.metric_sinks import check_loggers
 from trainer.metric_stream import MetricStream
 from trainer.metrics import read_metrics
 from trainer.opened_backend import check_backend, opened_backend
@@ -33,9 +32,9 @@ from trainer.result import result_record
 from trainer.run_folder import RunFolder
 from trainer.run_records import RunRecords
 from trainer.run_state import RunState
+from trainer.start_policy import taught_policy
 from trainer.stop_request import StopRequest
-from trainer.trained_model import check_lora
-from trainer.warm_start import WarmStart, WarmStartReport
+from trainer.warm_start import WarmStartReport
 from trainer.whole_file import write_json
 
 
@@ -55,17 +54,12 @@ def train(config: Config, *, resume: bool, console: Console) -> Path:
 
 
 def _check(config: Config) -> None:
-    """Refuse settings that together leave nothing to learn from, that another one would overrule, or that this machine has nothing for."""
-    check_loggers(config.run.loggers)
-    check_lora(config.policy)
-    envs.spec(config.env.id).require()
-    if config.rollout.roots + config.rollout.forks < 2 and config.critic.kind == "none":
-        raise ConfigError(
-            "rollout.roots 1 with rollout.forks 0 leaves a rollout nothing to be compared with; set rollout.roots to 2 or more"
-        )
-    for name, settings in (("split", "env.train_split and env.eval_split"), ("max_turns", "env.max_turns")):
-        if name in config.env.kwargs:
-            raise ConfigError(f"env.kwargs.{name} would overrule other settings; leave it out and set {settings}")
+    """Refuse settings that do not go together, or that this machine has nothing for."""
+    check_settings(config)
+    check_needs(config)
+    if config.sft != SftConfig():
+        given = next(iter(config.sft.model_dump(exclude_defaults=True)))
+        raise ConfigError(f"sft.{given} has no effect on train; leave it out, or type `branchwise sft` instead")
 
 
 class _Training:
@@ -136,8 +130,10 @@ class _Training:
         shown = {name: record[name] for name in ("train_success", "merge_rate", "invalid_share")}
         self._progress.update(number, tokens=self._state.generated_tokens, branches=self._state.branches, **shown)
         if number % self._config.evaluation.every == 0 or last:
+            before = self._state.seconds.get("evaluation", 0.0)
             evaluation, best = self._evaluate(), number in self._best()
-            record |= {f"eval_{name}": measurement.success.rate for name, measurement in evaluation.modes.items()}
+            record |= evaluation.figures()
+            record["phase_seconds"]["evaluation"] = self._state.seconds["evaluation"] - before
         metrics.append(record)
         stopping = self._stop.requested and not last
         if number % self._config.run.checkpoint_every == 0 or last or best or stopping:
@@ -178,26 +174,15 @@ class _Training:
     @contextmanager
     def _started(self, checkpoint: Checkpoint | None) -> Iterator[Backend]:
         """A backend on the policy that the run starts from: its own where it goes on, else the warm start's, made here if need be."""
-        policy = self._folder.start_policy() if checkpoint is not None else self._taught()
+        if checkpoint is not None:
+            policy = self._folder.start_policy()
+        else:
+            policy, report = taught_policy(self._config, self._progress, self._stop)
+            self._state.warm_start = asdict(report)
         self._progress.stage("starting processes", total=1)
         with opened_backend(self._config, policy, self._folder.policy(0)) as backend:
             self._progress.update(1)
             yield backend
-
-    def _taught(self) -> Path:
-        """The start policy; made on this machine where it is not there yet."""
-        warm_start = WarmStart(self._config)
-        with warm_start.held(self._progress, self._stop):
-            report = warm_start.report()
-            if report is None:
-                warm_start.build(self._progress)
-                self._progress.stage("starting processes", total=1)
-                # Nobody asks for values before the policy is taught.
-                plain = self._config.model_copy(update={"critic": CriticConfig()})
-                with local_backend(plain, warm_start.initial, warm_start.initial) as backend:
-                    report = warm_start.teach(backend, self._progress, self._stop)
-            self._state.warm_start = asdict(report)
-        return warm_start.policy
 
 
 def _write_results(config: Config, folder: RunFolder, state: RunState) -> None:

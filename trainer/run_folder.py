@@ -28,8 +28,16 @@ _FREE_ON_RESUME = {
     "run.grace_s",
     "run.straggler_wait_s",
     "run.loggers",
+    "optimizer.sharding",
+    "policy.device",
+    "rollout.device",
+    "rollout.vllm.gpu_memory_utilization",
+    "rollout.vllm.cache_gib",
+    "rollout.vllm.tensor_parallel",
+    "rollout.vllm.sleep",
 }
-"""Settings that may differ when a run goes on: they do not change what an iteration computes."""
+"""Settings that may differ when a run goes on: they do not change what an iteration computes, beyond rounding with another sharding or on
+another device."""
 
 
 class RunFolder:
@@ -44,6 +52,17 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.result = path / "result.json"
         self.curve = path / "learning_curve.png"
+        self.loss_curve = path / "loss_curve.png"
+        """Of supervised fine-tuning."""
+
+    @property
+    def is_run(self) -> bool:
+        """Whether this is the folder of a run; a model's folder has a config.json as well, of another kind."""
+        try:
+            values = json.loads(self.config.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(values, dict) and "benchmark" in values
 
     def policy(self, iteration: int) -> Path:
         """Hugging Face folder of the policy after an iteration."""

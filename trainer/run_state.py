@@ -1,13 +1,12 @@
 """Everything about a run's progress that a checkpoint must keep beside tensors: plain values that survive JSON unchanged."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
-from trainer.evaluate import Evaluation, Measurement
+from trainer.evaluate import Evaluation
+from trainer.phase_seconds import timed
 from tree_rollout.task_history import TaskHistory
 
 
@@ -43,41 +42,19 @@ class RunState:
     warm_start: dict[str, Any] | None = None
     """What the start policy cost when it was made (fields of `WarmStartReport`); None before it is there."""
 
-    @contextmanager
-    def timing(self, phase: str) -> Iterator[None]:
+    def timing(self, phase: str) -> AbstractContextManager[None]:
         """Add the seconds spent inside to a phase."""
-        started = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
+        return timed(self.seconds, phase)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for a checkpoint."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "evaluations"}
         plain |= {"stop_reasons": dict(self.stop_reasons), "seconds": dict(self.seconds), "history": self.history.to_json()}
-        return {
-            **plain,
-            "evaluations": [
-                {
-                    "iteration": evaluation.iteration,
-                    "generated_tokens": evaluation.generated_tokens,
-                    "modes": {name: measurement.as_json() for name, measurement in evaluation.modes.items()},
-                }
-                for evaluation in self.evaluations
-            ],
-        }
+        return {**plain, "evaluations": [evaluation.as_json() for evaluation in self.evaluations]}
 
     @classmethod
     def of_json(cls, plain: dict[str, Any]) -> "RunState":
         """What `as_json` gave."""
-        evaluations = [
-            Evaluation(
-                entry["iteration"],
-                entry["generated_tokens"],
-                {name: Measurement.of_json(measurement) for name, measurement in entry["modes"].items()},
-            )
-            for entry in plain["evaluations"]
-        ]
+        evaluations = [Evaluation.of_json(entry) for entry in plain["evaluations"]]
         history = TaskHistory.from_json(plain["history"]) if "history" in plain else TaskHistory()
         return cls(**{**plain, "stop_reasons": Counter(plain["stop_reasons"]), "evaluations": evaluations, "history": history})

@@ -101,7 +101,8 @@ def _describe(schema: dict[str, Any], defs: dict[str, Any]) -> str:
     if kind == "object":
         values = schema.get("additionalProperties")
         return "a table of numbers" if isinstance(values, dict) and values.get("type") == "number" else "a table"
-    return _KINDS[str(kind)] + _range(schema)
+    like = f" such as {', '.join(schema['examples'])}" if "examples" in schema else ""
+    return _KINDS[str(kind)] + like + _range(schema)
 
 
 def _range(schema: dict[str, Any]) -> str:

@@ -49,7 +49,7 @@ class ShardPool:
         if workers > 1:
             self._start(workers)
         else:
-            self._local = _build(spec, range(spec.shards))
+            self._local = _build(spec, range(spec.shards), 0)
 
     def _start(self, workers: int) -> None:
         context = multiprocessing.get_context("forkserver")
@@ -58,8 +58,8 @@ class ShardPool:
             # The server and its children inherit that: Ctrl-C is the coordinator's business, from the first moment on.
             forkserver.ensure_running()
         try:
-            for first in range(workers):
-                self._workers.append(_Worker(context, self._spec, range(first, self._spec.shards, workers)))
+            for place in range(workers):
+                self._workers.append(_Worker(context, self._spec, range(place, self._spec.shards, workers), place))
         except BaseException:
             self.close(_IMPATIENCE_S)
             raise
@@ -100,6 +100,9 @@ class ShardPool:
             for worker in self._workers:
                 worker.end(max(0.0, deadline - time.monotonic()))
             self._workers = []
+            for shard in self._local.values():
+                shard.close()
+            self._local = {}
 
     def __enter__(self) -> Self:
         return self
@@ -111,14 +114,14 @@ class ShardPool:
 class _Worker:
     """One process and the shards that it works on."""
 
-    def __init__(self, context: multiprocessing.context.ForkServerContext, spec: ShardSpec, shards: range) -> None:
+    def __init__(self, context: multiprocessing.context.ForkServerContext, spec: ShardSpec, shards: range, place: int) -> None:
         self.shards = shards
         handle, self._log = tempfile.mkstemp(prefix="branchwise-worker-", suffix=".log")
         os.close(handle)
         self.pipe, theirs = context.Pipe()
         try:
             # No daemon, for it may start processes of its own; it ends when the pipe closes, so also when the coordinator is gone.
-            self.process = context.Process(target=_serve, args=(theirs, spec, shards, self._log), daemon=False)
+            self.process = context.Process(target=_serve, args=(theirs, spec, shards, place, self._log), daemon=False)
             self.process.start()
         except BaseException:
             self.pipe.close()
@@ -157,20 +160,24 @@ class _Worker:
         return WorkerError(f"the process of shards {', '.join(map(str, self.shards))} ended with exit code {code}{hint}{said}")
 
 
-def _build(spec: ShardSpec, shards: Sequence[int]) -> dict[int, Any]:
+def _build(spec: ShardSpec, shards: Sequence[int], place: int) -> dict[int, Any]:
+    """The shards of process number `place`."""
     import torch
 
+    from trainer.device import device_of
     from trainer.shard import Shard
+    from trainer.vllm_host import vllm_host
 
     torch.set_num_threads(1)
-    built = {shard: Shard(spec, shard) for shard in shards}
+    device, vllm = device_of("policy.device", spec.config.policy.device, place), vllm_host(spec.config, spec.policy_folder, place)
+    built = {shard: Shard(spec, shard, device=device, vllm=vllm) for shard in shards}
     # Libraries and models stay for ever: a full collection of garbage, .3 s with them, need not look at them again.
     gc.collect()
     gc.freeze()
     return built
 
 
-def _serve(pipe: Connection, spec: ShardSpec, shards: Sequence[int], log: str) -> None:
+def _serve(pipe: Connection, spec: ShardSpec, shards: Sequence[int], place: int, log: str) -> None:
     """Answer calls until the other end closes."""
     for number in STOP_SIGNALS:
         # A handler, because programs that an environment starts would inherit that a signal is ignored or blocked.
@@ -179,7 +186,7 @@ def _serve(pipe: Connection, spec: ShardSpec, shards: Sequence[int], log: str) -
     with open(log, "w", buffering=1) as stream:
         os.dup2(stream.fileno(), sys.stderr.fileno())
     try:
-        built: Any = _build(spec, shards)
+        built: Any = _build(spec, shards, place)
     except Exception as error:
         built = error
     while True:

@@ -22,11 +22,17 @@ def token_logprobs(
     `temperature` is the one the tokens were sampled at: behaviour log-probabilities belong to that distribution.
     Entropies carry a gradient only with `entropy_grad`; `attention` names the kernel. Call it inside `tree_attention(model)`.
     """
+    rows_P, row_S = torch.unique(batch.predictors_S, return_inverse=True)
+    logits_PV = packed_logits(model, batch, rows_P, attention=attention)
+    return score(logits_PV, row_S, batch.targets_S, temperature=temperature, entropy_grad=entropy_grad)
+
+
+def packed_logits(model: PreTrainedModel, batch: PrefixTreeBatch, rows_P: torch.Tensor, *, attention: Attention = "auto") -> torch.Tensor:
+    """Logits after the laid-out tokens `rows_P`, shape (P, V); call it inside `tree_attention(model)`."""
     config: Any = model.config
     if config._attn_implementation != ATTENTION_NAME:
-        raise ValueError("token_logprobs works inside `with tree_attention(model):`, which must also enclose the backward pass")
-    rows_P, row_S = torch.unique(batch.predictors_S, return_inverse=True)
-    logits_PV = model(
+        raise ValueError("packed logits are computed inside `with tree_attention(model):`, which must also enclose the backward pass")
+    return model(
         input_ids=batch.ids_T[None],
         position_ids=batch.positions_T[None],
         # Tree attention ignores masks. Any other attention fails on this shape, should the layers be run again outside the context.
@@ -36,7 +42,6 @@ def token_logprobs(
         tree_plan=batch.plan,
         tree_kernel=attention,
     ).logits[0]
-    return score(logits_PV, row_S, batch.targets_S, temperature=temperature, entropy_grad=entropy_grad)
 
 
 def score(

@@ -19,6 +19,7 @@ from agents.policy_folder import load_policy
 from agents.pretrained import smollm2
 from trainer.config import PolicyConfig
 from trainer.errors import ConfigError
+from trainer.run_folder import RunFolder
 
 ADAPTER = "adapter"
 """Folder inside a policy folder with the adapters alone, in the format of peft."""
@@ -26,8 +27,11 @@ _SMOLLM2 = "smollm2"
 
 
 def named_policy(path: str) -> Path:
-    """The folder that `policy.path` names; `smollm2` is made on first use."""
-    return smollm2() if path == _SMOLLM2 else Path(path)
+    """The folder that `policy.path` names: a model's, or that of a run, whose last policy is meant; `smollm2` is made on first use."""
+    if path == _SMOLLM2:
+        return smollm2()
+    run = RunFolder(Path(path))
+    return run.chosen_policy()[1] if run.is_run else run.path
 
 
 def check_lora(config: PolicyConfig) -> None:
@@ -36,18 +40,30 @@ def check_lora(config: PolicyConfig) -> None:
         _peft()
 
 
-def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """The policy in a folder, with fresh adapters where the configuration has any; `seed` decides their (ineffective) first values.
+def dtype_of(config: PolicyConfig) -> torch.dtype:
+    """What the model computes in."""
+    return torch.bfloat16 if config.dtype == "bfloat16" else torch.float32
 
-    Raises `ConfigError` for `policy.lora.targets` that the model does not have.
+
+def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """The policy in a folder as `policy.dtype`, with fresh adapters (float32) where the configuration has any; `seed` decides their values.
+
+    Raises `ConfigError` for `policy.lora.targets` and `policy.lora.last_blocks` that the model does not have.
     """
-    model, tokenizer = load_policy(folder)
+    model, tokenizer = load_policy(folder, dtype=dtype_of(config))
+    add_adapters(config, model, seed)
+    return model.eval(), tokenizer
+
+
+def add_adapters(config: PolicyConfig, model: PreTrainedModel, seed: int) -> None:
+    """Give the model fresh adapters where the configuration has any, on the device that it is on; see `load_trained`."""
     if config.lora.rank is None:
-        return model, tokenizer
+        return
     settings: Any = _peft().LoraConfig(
         r=config.lora.rank,
         lora_alpha=config.lora.alpha if config.lora.alpha is not None else 2 * config.lora.rank,
-        target_modules=config.lora.targets or "all-linear",
+        target_modules=config.lora.targets or _linear_layers(model),
+        layers_to_transform=_last_blocks(model, config.lora.last_blocks),
         lora_dropout=0.0,  # A packed tree computes a shared token once, so there is no noise that only one rollout would see.
         task_type="CAUSAL_LM",
     )
@@ -56,16 +72,37 @@ def load_trained(config: PolicyConfig, folder: Path, seed: int) -> tuple[PreTrai
             torch.manual_seed(seed)
             _peft().inject_adapter_in_model(settings, model)
     except ValueError as error:
-        names = sorted({name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear)})
-        raise ConfigError(
-            f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {', '.join(names)}"
-        ) from error
-    return model.eval(), tokenizer
+        names = ", ".join(_linear_layers(model))
+        raise ConfigError(f"policy.lora.targets {config.lora.targets} do not fit the model; its linear layers are {names}") from error
+    for parameter in trained_parameters(model):
+        parameter.data = parameter.data.float()  # Few numbers, whose small changes a bfloat16 would not hold.
+
+
+def _linear_layers(model: PreTrainedModel) -> list[str]:
+    """Names of the linear layers within the blocks; the output layer is none of them."""
+    output = model.get_output_embeddings()
+    linear = {name for name, module in model.named_modules() if isinstance(module, nn.Linear) and module is not output}
+    return sorted({name.rpartition(".")[2] for name in linear})
+
+
+def _last_blocks(model: PreTrainedModel, count: int | None) -> list[int] | None:
+    """Numbers of the last `count` transformer blocks; None for all."""
+    if count is None:
+        return None
+    blocks: int = model.config.num_hidden_layers
+    if count > blocks:
+        raise ConfigError(f"policy.lora.last_blocks is {count}, but the model has {blocks} blocks; give fewer, or null for all")
+    return list(range(blocks - count, blocks))
 
 
 def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
     """The parameters that are trained, in the order of the model; tied ones once."""
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return list(named_trained(model).values())
+
+
+def named_trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The same by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 @contextmanager
@@ -81,18 +118,21 @@ def as_at_the_start(model: PreTrainedModel) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-@torch.no_grad()
-def merged_weights(model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
-    """The weights of the plain model that computes the same, by name; None where the model is plain itself."""
-    added = {name: layer.get_delta_weight(layer.active_adapters[0]) for name, layer in _adapted(model)}
-    if not added:
-        return None
-    tensors: dict[str, torch.Tensor] = {}
+def plain_weights(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
+    """The weights of the plain model that computes the same, each with its name, one after the other: adapters are merged."""
+    layers = dict(_adapted(model))
     for name, tensor in model.state_dict().items():
         if ".lora_" not in name:
             owner, _, leaf = name.replace(".base_layer.", ".").rpartition(".")
-            tensors[f"{owner}.{leaf}"] = tensor + added[owner].to(tensor.dtype) if leaf == "weight" and owner in added else tensor
-    return tensors
+            if leaf == "weight" and owner in layers:
+                with torch.no_grad():
+                    tensor = (tensor + layers[owner].get_delta_weight(layers[owner].active_adapters[0])).to(tensor.dtype)
+            yield f"{owner}.{leaf}", tensor
+
+
+def merged_weights(model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
+    """The weights of the plain model that computes the same, by name; None where the model is plain itself."""
+    return dict(plain_weights(model)) if any(_adapted(model)) else None
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:

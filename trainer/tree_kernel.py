@@ -15,6 +15,8 @@ from trainer.attention_plan import AttentionPlan, QueryBlock, Span
 
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _FLASH_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+_FLASH_ON = ("cpu", "meta")
+"""Devices that have it; on meta it tells what a kernel that keeps the sums alone would hold."""
 
 
 class BlockAttention(torch.autograd.Function):
@@ -88,7 +90,7 @@ def _attended(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scale: float | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """One block's result, and the logarithms of its softmax's sums where the kernel tells them."""
-    if query.device.type == "cpu":
+    if query.device.type in _FLASH_ON:
         return _FLASH(query, key, value, 0.0, mask is None, attn_mask=mask, scale=scale)
     return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=mask is None, scale=scale), None
 
@@ -104,7 +106,7 @@ def _differentiated(
     scale: float | None,
 ) -> tuple[torch.Tensor, ...]:
     """Gradients of one block's queries, keys and values."""
-    if query.device.type == "cpu":
+    if query.device.type in _FLASH_ON:
         return _FLASH_BACKWARD(given, query, key, value, output, sums, 0.0, mask is None, attn_mask=mask, scale=scale)
     with torch.enable_grad():
         inputs = [tensor.detach().requires_grad_() for tensor in (query, key, value)]

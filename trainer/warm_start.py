@@ -25,6 +25,7 @@ from agents.tokenizer import train_tokenizer
 from trainer.checkpoint import Checkpoint, CheckpointSeries, optimizer_tensors, restore_optimizer
 from trainer.config import AgentConfig, Config, config_hash
 from trainer.demonstrations import demonstrate
+from trainer.device import device_of
 from trainer.errors import CheckpointError
 from trainer.folder_lock import FolderLock
 from trainer.imitation import demonstration_seed
@@ -33,6 +34,7 @@ from trainer.muon import Muon
 from trainer.policy_seal import check_seal, folder_digest, is_sealed, save_sealed
 from trainer.progress import Progress
 from trainer.shared_parameters import SharedParameters
+from trainer.stepped_parameters import SteppedParameters
 from trainer.stop_request import StopRequest
 from trainer.trained_model import named_policy, trained_parameters
 
@@ -63,6 +65,7 @@ class WarmStart:
         self._config = config
         self.folder = cache_folder() / "warmstart" / _key(config)
         self._report = self.folder / "report.json"
+        self._course = self.folder / "course.json"
         self._drafts = CheckpointSeries(self.folder / "drafts", keep=1)
 
     @property
@@ -105,6 +108,15 @@ class WarmStart:
         self._check(self.policy)
         return report
 
+    def course(self) -> list[dict[str, float]]:
+        """Each step's loss and tokens; of a start policy that was finished before this was written down, nothing."""
+        if not self._course.is_file():
+            return []
+        try:
+            return [{"loss": float(step["loss"]), "tokens": int(step["tokens"])} for step in json.loads(self._course.read_text())]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise self._damaged(f"{self._course.name} cannot be read") from error
+
     def build(self, progress: Progress) -> None:
         """Make the untaught policy, unless it is there: tokenizer and weights from the warm start's seed, or the folder that was named."""
         if is_sealed(self.initial):
@@ -118,7 +130,7 @@ class WarmStart:
             texts = list(self._texts(progress))
             entities = sorted({match.group() for text in texts for match in _ENTITY.finditer(text)})
             tokenizer = train_tokenizer(texts, entities, config.policy.vocab_size)
-            sizes = config.policy.model_dump(exclude={"path", "lora", "vocab_size"})
+            sizes = config.policy.model_dump(exclude={"path", "lora", "device", "dtype", "vocab_size"})
             model = build_policy(tokenizer, **sizes, seed=config.warmstart.seed)
         save_sealed(model, tokenizer, self.initial)
 
@@ -155,18 +167,20 @@ class WarmStart:
         pool.call("forget", [()] * shards)
         save_sealed(backend.model, backend.tokenizer, self.policy)
         report = WarmStartReport(teacher.seconds / 60, steps, teacher.tokens, teacher.loss)
-        self._write(report)
+        self._write(report, teacher.course)
         shutil.rmtree(self._drafts.folder, ignore_errors=True)
         return report
 
-    def _write(self, report: WarmStartReport) -> None:
-        draft = self._report.with_suffix(".draft")
-        try:
-            draft.write_text(json.dumps(asdict(report)))
-            os.replace(draft, self._report)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise CheckpointError(f"{self._report} cannot be written: {error.strerror or error}") from error
+    def _write(self, report: WarmStartReport, course: list[dict[str, float]]) -> None:
+        """The report comes last: where it is, all is there."""
+        for path, value in ((self._course, course), (self._report, asdict(report))):
+            draft = path.with_suffix(".draft")
+            try:
+                draft.write_text(json.dumps(value))
+                os.replace(draft, path)
+            except OSError as error:
+                draft.unlink(missing_ok=True)
+                raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def _check(self, policy: Path) -> None:
         try:
@@ -187,6 +201,10 @@ def _key(config: Config) -> str:
     policy = config.policy.model_dump(mode="json")
     if config.policy.lora.rank is None:
         del policy["lora"]
+    if config.policy.device == "cpu":
+        del policy["device"]
+    if config.policy.dtype == "float32":
+        del policy["dtype"]
     if config.policy.path is not None and ((folder := named_policy(config.policy.path)) / "config.json").is_file():
         policy["path"] = folder_digest(folder)
     return config_hash(env, policy, config.warmstart, rest)[:16]
@@ -199,10 +217,11 @@ class _Teacher:
         self._settings = config.warmstart
         self._shared = shared
         embedding = model.get_input_embeddings().weight
-        self._parameters = trained_parameters(model)
+        self._stepped = SteppedParameters(shared.masters(model), shared, device_of("policy.device", config.policy.device))
         lr_muon, lr_adamw = self._settings.lr_muon, self._settings.lr_adamw
-        matrices = [p for p in self._parameters if lr_muon is not None and p.ndim == 2 and p is not embedding]
-        others = [p for p in self._parameters if lr_muon is None or p.ndim != 2 or p is embedding]
+        by_muon = [lr_muon is not None and p.ndim == 2 and p is not embedding for p in trained_parameters(model)]
+        matrices = [named for named, chosen in zip(self._stepped.named.items(), by_muon, strict=True) if chosen]
+        others = [named for named, chosen in zip(self._stepped.named.items(), by_muon, strict=True) if not chosen]
         self._optimizers: dict[str, tuple[torch.optim.Optimizer, float]] = {}
         """By name, with the highest learning rate."""
         if lr_muon is not None and matrices:
@@ -213,30 +232,35 @@ class _Teacher:
         self.tokens = 0
         self.loss = 0.0
         self.seconds = 0.0
+        self.course: list[dict[str, float]] = []
+        """Loss and tokens of each step so far."""
         self._started = time.monotonic()
 
     def update(self, sums: list[dict[str, float]]) -> None:
         """One step from the gradient sums that the shards left in the shared rows."""
         # Where a batch holds nothing to imitate all sums are 0, and so is the gradient.
         weight = sum(part["weight"] for part in sums) or 1.0
-        gradient_P = self._shared.collect().div_(weight)
+        gradient_P = self._stepped.collect().div_(weight)
         gradient_P.mul_(min(1.0, 1.0 / (float(gradient_P.norm()) + 1e-6)))
-        self._shared.hand_out(gradient_P, self._parameters)
+        self._shared.hand_out(gradient_P, list(self._stepped.named.values()))
         rate = min(1.0, (self.step + 1) / _RISE_STEPS) * (1 - self.step / self._settings.steps)
         for optimizer, peak in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = peak * rate
             optimizer.step()
+        self._stepped.publish()
         self.step += 1
-        self.tokens += int(sum(part["tokens"] for part in sums))
+        tokens = int(sum(part["tokens"] for part in sums))
+        self.tokens += tokens
         loss = sum(part["loss"] for part in sums) / weight
+        self.course.append({"loss": loss, "tokens": tokens})
         self.loss = loss if self.step == 1 else 0.98 * self.loss + 0.02 * loss
         now = time.monotonic()
         self.seconds, self._started = self.seconds + now - self._started, now
 
     def save(self, drafts: CheckpointSeries) -> None:
         """Write where it stands."""
-        state = {"step": self.step, "tokens": self.tokens, "loss": self.loss, "seconds": self.seconds}
+        state = {"step": self.step, "tokens": self.tokens, "loss": self.loss, "seconds": self.seconds, "course": self.course}
         tensors = {"weights": self._shared.weights_P}
         for name, (optimizer, _) in self._optimizers.items():
             tensors |= optimizer_tensors(optimizer, name)
@@ -246,9 +270,10 @@ class _Teacher:
         """Go on from what `save` wrote."""
         try:
             state: dict[str, Any] = draft.state
-            self._shared.weights_P.copy_(draft.tensors["weights"])
+            self._stepped.restore(draft.tensors["weights"])
             for name, (optimizer, _) in self._optimizers.items():
                 restore_optimizer(optimizer, draft.tensors, name)
             self.step, self.tokens, self.loss, self.seconds = state["step"], state["tokens"], state["loss"], state["seconds"]
+            self.course = list(state["course"])
         except (KeyError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"checkpoint {draft.folder} does not fit this model: {error}; remove it to start again") from error

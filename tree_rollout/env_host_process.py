@@ -139,8 +139,8 @@ class _Served:
         return [self._env.step_deadline_s, self._env.reset_deadline_s], None
 
     def _reset(self, seed: int) -> tuple[Any, None]:
-        observation, _ = self._made.reset(seed=seed)
-        return [_text(observation), _text(self._made.state_signature())], None
+        observation, info = self._made.reset(seed=seed)
+        return [_text(observation), _text(self._made.state_signature()), str(info.get("task_type", ""))], None
 
     def _step(self, action: str) -> tuple[Any, None]:
         observation, reward, terminated, truncated, info = self._made.step(action)

@@ -70,7 +70,7 @@ def _digests(tree: TrajectoryTree, env: TextEnv) -> dict[int, str]:
     sound_N = sound_turns(tree)
     digests: dict[int, str] = {}
     for root in (root for root in tree.children(-1) if sound_N[root]):
-        pending: list[tuple[int, str, tuple[Any] | None]] = [(root, reset(env, tree.seed)[0], None)]
+        pending: list[tuple[int, str, tuple[Any] | None]] = [(root, reset(env, tree.seed).observation, None)]
         while pending:
             index, observation, snapshot = pending.pop()
             turn = tree.turns[index]

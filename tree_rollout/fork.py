@@ -106,7 +106,7 @@ def fork(tree: TrajectoryTree, node: int, policy: Policy, env: TextEnv, *, rng: 
 
 def _reach(tree: TrajectoryTree, path: list[int], node: int, env: TextEnv) -> str:
     """Execute the turns of `path` again and return the observation before turn `node`."""
-    observation, _ = reset(env, tree.seed)
+    observation = reset(env, tree.seed).observation
     for index in path:
         turn = tree.turns[index]
         _expect(compare_before(env, index, turn, observation))

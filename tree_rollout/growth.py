@@ -23,7 +23,7 @@ from tree_rollout.env_host import EnvProcessLostError
 from tree_rollout.ground import Ground
 from tree_rollout.rollout import Rollout, Situation
 from tree_rollout.sampler_report import Purpose, RolloutFailure
-from tree_rollout.stepping import StepResult, reset, restore, step, stop_reason_of
+from tree_rollout.stepping import Beginning, StepResult, reset, restore, step, stop_reason_of
 from tree_rollout.stop_reason import StopReason
 from tree_rollout.stopping import RolloutView
 from tree_rollout.task import Task
@@ -83,9 +83,8 @@ class TreeGrowth:
         root = self._new_rollout(Origin("root"), Purpose.ROOTS)
         snapshot_needed = self._snapshot_needed or self.first_roots > 1
 
-        def begin(env: TextEnv) -> tuple[str, str, Any]:
-            observation, state = reset(env, self.task.seed)
-            return observation, state, env.snapshot() if snapshot_needed else None
+        def begin(env: TextEnv) -> tuple[Beginning, Any]:
+            return reset(env, self.task.seed), env.snapshot() if snapshot_needed else None
 
         def failed(fault: Exception) -> None:
             for rollout in self._all_first_roots():
@@ -221,8 +220,9 @@ class TreeGrowth:
             self._new_rollout(Origin("root"), Purpose.ROOTS)
         return self.rollouts
 
-    def _begun(self, root: Rollout, observation: str, state: str, snapshot: Any) -> None:
+    def _begun(self, root: Rollout, beginning: Beginning, snapshot: Any) -> None:
         """Give the first root its first situation, if the observation leaves room for an answer."""
+        observation, state, self.ground.report.task_types[self.task.seed] = beginning
         context = self.ground.agent.context()
         situation = Situation(observation, context.extend(observation).ids_T, state, snapshot, context, prefix=0)
         if self._fits(situation):

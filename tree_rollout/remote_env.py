@@ -45,8 +45,8 @@ class RemoteEnv(TextEnv):
         return not self._closed and self._host.alive
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        observation, self._signature = self._host.call(self._number, "reset", seed).value
-        return observation, {}
+        observation, self._signature, kind = self._host.call(self._number, "reset", seed).value
+        return observation, {"task_type": kind} if kind else {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, valid, success, self._signature = self._host.call(self._number, "step", action).value

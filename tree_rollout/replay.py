@@ -180,7 +180,7 @@ class _Replay:
         if self.stuck:
             return None
         try:
-            return reset(self.env, self.tree.seed)[0]
+            return reset(self.env, self.tree.seed).observation
         except EnvsError:
             raise  # Says itself what is missing and what to do.
         except Exception as fault:

@@ -105,6 +105,8 @@ class SamplerReport:
     stop_reasons: Counter[StopReason] = field(default_factory=Counter)
     """How many rollouts ended for each reason."""
     failures: list[RolloutFailure] = field(default_factory=list)
+    task_types: dict[int, str] = field(default_factory=dict)
+    """By the seed of a task, what the environment calls its kind; empty text where it has no kinds."""
 
     @property
     def budget_reached(self) -> bool:

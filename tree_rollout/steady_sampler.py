@@ -87,6 +87,10 @@ class SteadySampler:
         now = time.monotonic()
         return [GrownTree(growth.place, growth.tree, now - self._since.pop(growth.place)) for growth in self._trees.take_done()]
 
+    def recall(self) -> None:
+        """Take back the turns that are on their way in the engine; they are sampled again."""
+        self._schedule.recall()
+
     def renew(self, change: Callable[[], None], version: int) -> None:
         """Have `change` put other weights into the engine's model. Turns on their way are sampled again; what is complete stays."""
         self._schedule.recall()

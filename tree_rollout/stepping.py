@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from envs.deadline import DeadlineExceededError, call_within
 from envs.text_env import TextEnv
@@ -33,13 +33,24 @@ class StepResult:
     """State signature after the action."""
 
 
-def reset(env: TextEnv, seed: int) -> tuple[str, str]:
-    """The first observation of the task and the signature of its initial state."""
+class Beginning(NamedTuple):
+    """What a reset gave."""
+
+    observation: str
+    state: str
+    """State signature of the initial state."""
+    task_type: str
+    """What the environment calls the kind of the task (`info["task_type"]`); empty where it has no kinds."""
+
+
+def reset(env: TextEnv, seed: int) -> Beginning:
+    """Bring the environment to the initial state of the task."""
     answer: Any = call_within(lambda: env.reset(seed=seed), env.reset_deadline_s)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise EnvContractError("reset() must give two values: observation, info")
-    observation, _ = answer
-    return _text(observation, "reset", "observation"), _text(env.state_signature(), "state_signature", "signature")
+    observation, info = answer
+    kind = info.get("task_type", "") if isinstance(info, Mapping) else ""
+    return Beginning(_text(observation, "reset", "observation"), _text(env.state_signature(), "state_signature", "signature"), str(kind))
 
 
 def restore(env: TextEnv, snapshot: Any, state: str) -> None:

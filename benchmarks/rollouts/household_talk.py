@@ -1,4 +1,7 @@
-"""What is said in household episodes: texts to learn a tokenizer from, and whole conversations as the token ids that engines are given."""
+"""What is said in episodes, the household's unless another world is named.
+
+Texts to learn a tokenizer from, and whole conversations as the token ids that engines are given.
+"""
 
 import re
 from collections.abc import Sequence
@@ -34,9 +37,9 @@ def episode(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy, turns: in
     return exchanges
 
 
-def expert_texts(tasks: int) -> list[str]:
-    """All that is said in the expert's episodes of the first tasks, in order."""
-    env = envs.make(HOUSEHOLD)
+def expert_texts(tasks: int, world: str = HOUSEHOLD) -> list[str]:
+    """All that is said in the expert's episodes of the first tasks of an environment, in order."""
+    env = envs.make(world)
     played = [episode(env, seed, envs.ExpertPolicy()) for seed in range(tasks)]
     return [text for exchanges in played for exchange in exchanges for text in (exchange.observation, exchange.action)]
 

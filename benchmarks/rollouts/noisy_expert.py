@@ -1,4 +1,4 @@
-"""A policy that is the household's expert but for a known share of random actions; what it says is a function of what it was told.
+"""A policy that is an environment's expert but for a known share of random actions; what it says is a function of what it was told.
 
 It follows a conversation by taking the actions that it reads there in a world of its own. Every log-probability and entropy is exact: a
 token has the probability with which the actions that begin alike go on with it.
@@ -26,17 +26,19 @@ Chances = dict[tuple[int, ...], float]
 
 
 class NoisyExpert(TurnEngine):
-    """An `Engine` for household tasks whose requests come from a `Sampler`: it finds the task's seed in the request's."""
+    """An `Engine` for tasks of one environment whose requests come from a `Sampler`: it finds the task's seed in the request's."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, agent: Agent, noise: float, max_length: int = 8192) -> None:
-        """`noise` is the share of turns whose action is drawn evenly from the admissible ones, 0 to 1."""
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, agent: Agent, noise: float, max_length: int = 8192, world: str = HOUSEHOLD
+    ) -> None:
+        """`world` is the environment's id; `noise` is the share of turns whose action is drawn evenly from the admissible ones, 0 to 1."""
         if not 0 <= noise <= 1:
             raise ValueError(f"noise is {noise}; give the share of random actions, 0 to 1")
         super().__init__(max_length)
         self._agent, self._noise = agent, noise
         ids = tokenizer.get_vocab()
         self._opens, self._closes = ids[ACTION_TOKEN], {ids[END_TOKEN], ids[OBSERVATION_TOKEN]}
-        self._world = envs.make(HOUSEHOLD)
+        self._world = envs.make(world)
         self._snapshots: dict[Done, Any] = {}
         self._chances: dict[Done, Chances] = {}
         self._encode = cache(lambda text: (*agent.template.encode_text(text).tolist(), agent.template.stop_id))

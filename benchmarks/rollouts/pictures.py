@@ -4,6 +4,7 @@ Colours are told apart by the colour-blind (Okabe and Ito), and lines by their m
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,22 +46,22 @@ def tree_cost_picture(found: Sequence["Comparison"], asked: float) -> Figure:
     """How much less a leaf costs, a panel for each policy, bars for each cost."""
     from benchmarks.rollouts.tree_cost import COSTS
 
-    policies = list(dict.fromkeys(each.policy for each in found))
-    figure = _figure(9.0, 3.8)
-    panels = np.atleast_1d(figure.subplots(1, len(policies), sharey=True))
-    for axes, policy in zip(panels, policies, strict=True):
-        shown = [each for each in found if each.policy == policy]
+    worlds, policies = (list(dict.fromkeys(names)) for names in zip(*((each.world, each.policy) for each in found), strict=True))
+    figure = _figure(9.0, 0.8 + 3.0 * len(worlds))
+    panels = figure.subplots(len(worlds), len(policies), sharey=True, squeeze=False)
+    for axes, (world, policy) in zip(panels.flat, product(worlds, policies), strict=True):
+        shown = [each for each in found if (each.world, each.policy) == (world, policy)]
         for place, cost in enumerate(COSTS):
             at = np.arange(len(shown)) + 0.26 * (place - 1)
             axes.bar(at, [100 * each.saved_C[place] for each in shown], width=0.24, color=_COLOURS[place], label=cost)
             axes.vlines(at, *(100 * np.array([each.interval_C2()[place] for each in shown])).T, color=_INK, lw=0.8)
         axes.set_xticks(range(len(shown)), [f"{each.rule}\n{each.roots} + {each.forks}" for each in shown])
-        axes.set_title(policy, fontsize=8, loc="left")
+        axes.set_title(f"{world}: {policy}", fontsize=8, loc="left")
         axes.axhline(0, color=_INK, lw=0.8)
         _asked(axes, 100 * asked)
-        _dress(axes, "branching rule, roots + forks", "% fewer per distinct leaf" if axes is panels[0] else "")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False, fontsize=8)
-    return _titled(figure, "Trees against as many independent rollouts on household tasks (95 % intervals; dotted: asked)")
+        _dress(axes, "branching rule, roots + forks", "% fewer per distinct leaf" if axes in panels[:, 0] else "")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False, fontsize=8)
+    return _titled(figure, "Trees against as many independent rollouts (95 % intervals; dotted: asked)")
 
 
 def engine_speed_picture(speeds: Sequence["Speed"]) -> Figure:

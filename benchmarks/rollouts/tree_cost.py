@@ -29,12 +29,27 @@ RULES = ("topk_entropy", "uniform_depth")
 """The packaged benchmark's branching rule first."""
 SHAPES = ((3, 3), (2, 14))
 """Roots and forks; the packaged benchmark's first."""
-_MAX_TURNS, _MAX_NEW = 30, 16
 _VOCABULARY = 1536
 _RESAMPLES = 2000
 _FIRST_TASK = 5000
 """Seeds of tasks from here on, which the tokenizer has not seen."""
 Costs = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """An environment whose tasks are rolled out."""
+
+    name: str
+    id: str
+    max_turns: int
+    max_new: int
+    """Tokens that an action may have."""
+
+
+HOUSE = World("household", HOUSEHOLD, max_turns=30, max_new=16)
+SHOP = World("shop", "branchwise/Shop-v0", max_turns=20, max_new=48)
+WORLDS = (HOUSE, SHOP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,7 @@ class Spending:
 class Comparison:
     """Trees of one rule and shape against independent rollouts, on the same tasks with the same policy."""
 
+    world: str
     policy: str
     rule: str
     roots: int
@@ -88,40 +104,47 @@ class Comparison:
                 f"{100 * self.saved_C[place]:.1f} % fewer, 95 % interval [{low:.1f}, {high:.1f}], asked: {100 * ASKED:g} %; "
                 f"{len(self.tree.leaves_K)} tasks, {self.policy}; {shares}"
             )
-            name = f"{cost} per leaf: household, {self.rule}, {self.roots} roots + {self.forks} forks, {self.policy.partition(',')[0]}"
+            name = f"{cost} per leaf: {self.world}, {self.rule}, {self.roots} roots + {self.forks} forks, {self.policy.partition(',')[0]}"
             found.append(Row(name, float(tree), cost.split()[-1], float(alone), float(alone / tree), note))
         return found
 
 
 def measure(tasks: int) -> PartResult:
-    """Every policy, rule and shape on so many tasks."""
-    texts = expert_texts(60)
+    """Every world, policy, rule and shape on so many tasks."""
+    found = [each for world in WORLDS for each in compared(world, tasks)]
+    return PartResult([row for each in found for row in each.rows()], lambda: tree_cost_picture(found, ASKED))
+
+
+def compared(world: World, tasks: int) -> list[Comparison]:
+    """Every policy, rule and shape on so many tasks of a world."""
+    texts = expert_texts(60, world.id)
     tokenizer = train_tokenizer(texts, entities(texts), _VOCABULARY)
     agent = Agent.of(tokenizer)
     seeds = range(_FIRST_TASK, _FIRST_TASK + tasks)
     found: list[Comparison] = []
     for policy, noise in POLICIES.items():
-        engine = NoisyExpert(tokenizer, agent, noise)
-        singles = independent(engine, agent, seeds, max(map(sum, SHAPES)))
+        engine = NoisyExpert(tokenizer, agent, noise, world=world.id)
+        singles = independent(engine, agent, seeds, max(map(sum, SHAPES)), world)
         for rule in RULES:
             for roots, forks in SHAPES:
-                tree = spent([grown(engine, agent, seed, roots, forks, rule) for seed in seeds])
+                tree = spent([grown(engine, agent, seed, roots, forks, rule, world=world) for seed in seeds])
                 alone = spent([singles[place][: roots + forks] for place in range(tasks)])
-                found.append(Comparison(policy, rule, roots, forks, tree, alone))
-    left_out = ["tree cost on shop: there is no shop environment yet"]
-    return PartResult([row for each in found for row in each.rows()], lambda: tree_cost_picture(found, ASKED), left_out=left_out)
+                found.append(Comparison(world.name, policy, rule, roots, forks, tree, alone))
+    return found
 
 
-def grown(engine: NoisyExpert, agent: Agent, seed: int, roots: int, forks: int, rule: str, run_seed: int = 0) -> list[SamplerReport]:
+def grown(
+    engine: NoisyExpert, agent: Agent, seed: int, roots: int, forks: int, rule: str, run_seed: int = 0, world: World = HOUSE
+) -> list[SamplerReport]:
     """One tree, as the one report of its cost."""
-    settings = SamplerSettings(roots, forks, rule if forks else "none", max_turns=_MAX_TURNS, max_new_tokens=_MAX_NEW)
+    settings = SamplerSettings(roots, forks, rule if forks else "none", max_turns=world.max_turns, max_new_tokens=world.max_new)
     with Sampler(engine, envs.make, agent, settings) as sampler:
-        return [sampler.sample([Task(HOUSEHOLD, seed)], run_seed=run_seed)]
+        return [sampler.sample([Task(world.id, seed)], run_seed=run_seed)]
 
 
-def independent(engine: NoisyExpert, agent: Agent, seeds: Sequence[int], rollouts: int) -> list[list[SamplerReport]]:
+def independent(engine: NoisyExpert, agent: Agent, seeds: Sequence[int], rollouts: int, world: World = HOUSE) -> list[list[SamplerReport]]:
     """For each task, rollouts of one root each under run seeds of their own; each has its prompt computed."""
-    return [[report for run in range(rollouts) for report in grown(engine, agent, seed, 1, 0, "none", 1 + run)] for seed in seeds]
+    return [[report for run in range(rollouts) for report in grown(engine, agent, seed, 1, 0, "none", 1 + run, world)] for seed in seeds]
 
 
 def spent(reports_K: Sequence[Sequence[SamplerReport]]) -> Spending:

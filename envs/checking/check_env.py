@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from envs import registry
+from envs.arguments import whole_number
 from envs.checking import deadline_check, episode_checks, fork_checks, signature_checks
 from envs.checking.player import Player
 from envs.checking.report import Check, CheckFailedError, CheckReport, CheckResult, CounterExample, NothingToCheckError, Verdict
 from envs.deadline import DeadlineExceededError
-from envs.errors import EnvironmentArgumentError
 
 CHECKS: dict[str, Check] = {
     "gymnasium": episode_checks.gymnasium,
@@ -47,8 +47,7 @@ def check_env(
         kwargs: arguments of the environment, for example `split`.
     """
     for name, value in (("seeds", seeds), ("steps", steps)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise EnvironmentArgumentError(f"{name} is {value!r}; it must be a whole number of at least 1")
+        whole_number(name, value, 1)
     player = Player(registry.spec(id), kwargs, range(seeds), steps, patience_s)
     report = CheckReport(id)
     try:

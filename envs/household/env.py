@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from envs.arguments import one_of, whole_number
 from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
 from envs.household.expert import FLAWLESS, FlawRates, Flaws, expert_action
 from envs.household.task import SPLITS, TaskType, generate
@@ -25,10 +26,8 @@ class HouseholdEnv(TextEnv):
 
     def __init__(self, split: str = "train", max_turns: int = 50, task_types: tuple[str, ...] | list[str] | None = None) -> None:
         super().__init__()
-        if split not in SPLITS:
-            raise EnvironmentArgumentError(f"split is {split!r}; {nearest(str(split), SPLITS)}")
-        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-            raise EnvironmentArgumentError(f"max_turns is {max_turns!r}; it must be a whole number of at least 1")
+        one_of("split", split, SPLITS)
+        whole_number("max_turns", max_turns, 1)
         self.split = split
         self.max_turns = max_turns
         self.task_types = tuple(TaskType) if task_types is None else _task_types(task_types)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from envs.arguments import check_rates
 from envs.errors import EnvironmentArgumentError, nearest
 from envs.household.catalog import APPLIANCE, LAMPS, OBJECTS
 from envs.household.task import TaskType
@@ -49,10 +50,7 @@ class FlawRates:
     """Stops after the first of two objects."""
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            rate = getattr(self, name)
-            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
-                raise EnvironmentArgumentError(f"habit {name} is {rate!r}; it must be a number from 0 to 1")
+        check_rates(self)
         if self.listed_search + self.unlikely_search > 1:
             raise EnvironmentArgumentError(
                 f"habits listed_search and unlikely_search exclude each other and add up to {self.listed_search + self.unlikely_search:g}; "

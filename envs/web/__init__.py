@@ -1,1 +1,1 @@
-"""Environments whose state lives in a web page; all of one process share one headless browser."""
+"""Environments of the web; those whose state lives in a page share one headless browser in each process."""

@@ -24,7 +24,7 @@ from benchmarks.rollouts.part import PartResult
 from benchmarks.rollouts.plain_generate import plain_generate
 from benchmarks.rollouts.policies import never_stopping, tiny_policy
 from benchmarks.rollouts.sampler_load import Cell
-from benchmarks.rollouts.tree_cost import COSTS, Comparison, Spending, distinct_leaves, grown, independent, spent
+from benchmarks.rollouts.tree_cost import COSTS, WORLDS, Comparison, Spending, distinct_leaves, grown, independent, spent
 from benchmarks.rollouts.vllm_process import VLLMError, ask_vllm
 from tree_rollout import SamplerReport
 
@@ -159,6 +159,17 @@ def test_the_expert_alone_solves_its_tasks(talker):
     assert tree.turns[tree.leaves()[0]].success and len(tree.leaves()) == 2 and len(distinct_leaves(tree)) == 1
 
 
+def test_every_world_has_room_for_its_experts_actions():
+    for world in WORLDS:
+        texts = expert_texts(20, world.id)
+        tokenizer = train_tokenizer(texts, entities(texts), 1536)
+        agent = Agent.of(tokenizer)
+        for seed in range(5000, 5006):
+            (report,) = grown(NoisyExpert(tokenizer, agent, 0.0, world=world.id), agent, seed, 1, 0, "none", world=world)
+            (tree,) = report.trees
+            assert tree.turns[tree.leaves()[0]].success and not any(turn.truncated for turn in tree.turns)
+
+
 def test_costs_are_those_of_the_trees(talker):
     tokenizer, agent = talker
     engine = NoisyExpert(tokenizer, agent, 0.4)
@@ -181,7 +192,7 @@ def test_costs_are_those_of_the_trees(talker):
 
 def test_a_comparison_is_per_distinct_leaf():
     tree, alone = (Spending(np.array([[a, a, a], [a, a, a]], float), np.array([4.0, 4.0])) for a in (6, 20))
-    found = Comparison("expert, noisy", "random", 1, 3, tree, alone)
+    found = Comparison("shop", "expert, noisy", "random", 1, 3, tree, alone)
     assert found.saved_C == pytest.approx([0.7] * 3) and found.interval_C2() == pytest.approx(np.full((3, 2), 0.7))
     row = found.rows()[0]
     assert (row.value, row.baseline, row.ratio) == (1.5, 5.0, pytest.approx(10 / 3)) and "70.0 % fewer" in row.note

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from ray_world import cluster as cluster
-from words_world import draw_nothing, run
+from words_world import draw_no_losses, draw_nothing, run
 
 from trainer.run_folder import RunFolder
 
@@ -23,6 +23,7 @@ def own_cache(_start_policies: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """A learning curve takes as long as the rest of a tiny run."""
     monkeypatch.setattr("trainer.run.learning_curve", draw_nothing)
+    monkeypatch.setattr("trainer.sft.fine_tune.loss_curve", draw_no_losses)
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,11 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from words_world import draw_nothing
+from words_world import draw_no_losses, draw_nothing
 
 import trainer.run
+import trainer.sft.fine_tune
+import trainer.sft.sft_run
 import trainer.shard_pool
 import trainer.warm_start
 from trainer.cli import main
@@ -100,6 +102,8 @@ def _serve(arguments: list[str], environment: dict[str, str], mishap: Mishap | N
     forkserver._forkserver.ensure_running = forkserver.ensure_running = lambda: None
     trainer.warm_start._SAVE_EVERY_S = 0.0
     trainer.run.learning_curve = draw_nothing
+    trainer.sft.sft_run._SAVE_EVERY_S = 0.0
+    trainer.sft.fine_tune.loss_curve = draw_no_losses
     if mishap:
         _arrange(mishap)
     sys.exit(main(arguments))

@@ -108,6 +108,10 @@ def test_override_is_read_as_its_setting_wants_it(name: str, text: str, value: o
         ("run.shards", "25", "run.shards must be at most rollout.tasks"),
         ("run.workers", "3", "run.workers must be at most run.shards"),
         ("optimizer.mini_batches", "99", "optimizer.mini_batches must be at most rollout.tasks"),
+        ("policy.device", "gpu", 'must be text such as cpu, cuda, cuda:1, auto, but is "gpu"'),
+        ("rollout.engine", "openai", 'must be one of transformers, vllm, but is "openai"'),
+        ("rollout.vllm.sleep", "true", "rollout.vllm.sleep has no effect with rollout.engine transformers; set that to vllm"),
+        ("rollout.device", "cuda", "rollout.device cuda is not policy.device cpu, but the engine transformers samples from the learner's"),
         ("env.eval_split", "valid", "has no split 'valid'; did you mean"),
     ],
 )

@@ -11,6 +11,7 @@ from agents.agent import Agent
 from agents.context import TurnTemplate
 from agents.scripted_engine import ScriptedEngine
 from agents.tokenizer import train_tokenizer
+from agents.tool_call import ToolCallAction
 from envs.errors import AbilityError
 from trainer.demonstrations import DemonstratedTurn, DemonstrationEncoder, batches, demonstrate
 from tree_rollout.sampler import Sampler
@@ -116,3 +117,22 @@ def test_batches_hold_each_episode_once(count: int, tokens: int) -> None:
     assert cut == batches(lengths, tokens, rng())
     for batch in cut:
         assert sum(lengths[episode] for episode in batch[:-1]) < tokens, "a batch is closed once it holds enough"
+
+
+def test_the_agent_is_told_what_a_rollout_would_be_told() -> None:
+    """An action format may wrap what the environment answers, as tool calls do."""
+    tokenizer = words_tokenizer()
+    agent = Agent.of(tokenizer, action_format=ToolCallAction())
+    calls = ['{"arguments":{},"name":"go"}', '{"arguments":{},"name":"wait"}']
+    turns = [DemonstratedTurn(f"You have box {number}.", call, True) for number, call in enumerate(calls)]
+    (given,) = DemonstrationEncoder(agent, 0.0).encode(turns)
+    context, parsed, pieces = agent.context(), None, []
+    for turn in turns:
+        told = turn.observation if parsed is None else agent.action_format.reply(turn.observation, parsed)
+        said_T = np.append(agent.template.encode_text(agent.action_format.write(turn.action)), agent.template.stop_id).astype(np.int32)
+        pieces += [context.extend(told).ids_T, said_T]
+        context.record(said_T, stopped=True)
+        parsed = agent.parse(said_T, stopped=True)
+    assert parsed is not None and parsed.ok
+    np.testing.assert_array_equal(given.ids_T, np.concatenate(pieces))
+    assert "<tool_response>" in agent.text(given.ids_T.tolist())

@@ -3,6 +3,8 @@ import pytest
 from credit_trees import add, forked_tree, leaf_of
 
 from trainer.iteration_metrics import IterationMetrics
+from trainer.metrics import read_metrics
+from trainer.run_folder import RunFolder
 from trainer.run_state import RunState
 from trainer.tree_credit import TreeCredit
 from tree_rollout.sampler_report import SamplerReport
@@ -110,3 +112,46 @@ def test_seconds_and_speed_are_of_one_iteration() -> None:
     assert record["phase_seconds"] == {"rollout": 1.0, "credit": 0.0, "trace": 0.0, "training": 0.0}
     assert record["tokens_per_second"] == {"rollout": 12.0, "training": 0.0}
     assert state.generated_tokens == 24
+
+
+def test_success_is_told_by_type_and_only_of_rollouts_that_count() -> None:
+    trees = [forked_tree(), forked_tree(success=True), forked_tree(stop_reason=StopReason.ENV_ERROR, success=True), forked_tree()]
+    for seed, tree in enumerate(trees):
+        tree.seed = seed
+    broken = TrajectoryTree("tests", 4)
+    add(broken, -1, "S", "a", "A", **leaf_of(StopReason.ENV_ERROR))
+    record = record_of(*trees, broken, report=SamplerReport(task_types={0: "heat", 1: "heat", 2: "cool", 3: "", 4: "look"}))
+    assert record["success_by_type"] == {"cool": 0.0, "heat": pytest.approx(1 / 6)}
+
+
+def test_siblings_are_as_far_apart_as_what_follows_them() -> None:
+    tree = TrajectoryTree("tests", 0)
+    root = add(tree, -1, "S", "a", "A")
+    add(tree, root, "A", "b", "B", **leaf_of())
+    fork = add(tree, root, "A", "c", "C", reward=0.5)
+    add(tree, fork, "C", "d", "D", **leaf_of(reward=1.0))
+    add(tree, fork, "C", "e", "E", **leaf_of())
+    add(tree, fork, "C", "f", "F", **leaf_of(StopReason.ENV_ERROR, reward=9.0))
+    assert record_of(tree)["sibling_spread"] == pytest.approx((np.std([0.0, 1.0]) + np.std([1.0, 0.0])) / 2)
+    lone = TrajectoryTree("tests", 0)
+    add(lone, -1, "S", "a", "A", **leaf_of(reward=1.0))
+    add(lone, -1, "S", "b", "A", **leaf_of())
+    assert record_of(lone)["sibling_spread"] == 0.0, "fresh starts continue no turn"
+
+
+def test_rollouts_are_as_long_as_their_paths() -> None:
+    tree = TrajectoryTree("tests", 0)
+    root = add(tree, -1, "S", "a", "A", tokens=3)
+    add(tree, root, "A", "b", "B", tokens=5, **leaf_of())
+    add(tree, root, "A", "c", "C", tokens=2, **leaf_of())
+    add(tree, -1, "S", "", "S", tokens=0, **leaf_of(StopReason.ENV_ERROR))
+    record = record_of(tree)
+    assert (record["rollout_tokens_mean"], record["rollout_turns_mean"]) == (pytest.approx((6 + 3 + 0) / 3), pytest.approx(4 / 3))
+
+
+def test_a_run_knows_the_types_of_its_tasks_and_what_evaluations_and_checkpoints_took(finished: RunFolder) -> None:
+    first, last = read_metrics(finished.metrics)
+    assert first["success_by_type"].keys() | last["success_by_type"].keys() == {"odd", "even"}
+    assert "eval_by_type" not in first and set(last["eval_by_type"]) == {"sampled", "greedy"}
+    assert last["phase_seconds"]["evaluation"] > 0 and last["phase_seconds"]["checkpoint"] > 0
+    assert "evaluation" not in first["phase_seconds"]

@@ -38,7 +38,9 @@ def test_the_rate_rises_then_falls() -> None:
 def test_a_step_is_adamw_on_the_sum_of_the_rows(tmp_path: Path) -> None:
     ours, shared = learner(tmp_path / "p", max_grad_norm=1e9, weight_decay=0.1)
     model = tiny_model("qwen3")
-    decayed, others = ([p for p in model.parameters() if (p.ndim >= 2) == many] for many in (True, False))
+    embedding = model.get_input_embeddings().weight
+    others = [p for p in model.parameters() if p.ndim < 2 or p is embedding]
+    decayed = [p for p in model.parameters() if p.ndim >= 2 and p is not embedding]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     plain = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95))
     for step in range(3):

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from words_world import command_of, metrics, run
 
-from agents.policy_folder import load_policy, save_policy
+from agents.policy_folder import build_policy, load_policy, save_policy
 from trainer.checkpoint import CheckpointSeries
 from trainer.config import PolicyConfig
 from trainer.errors import ConfigError
@@ -61,6 +61,19 @@ def test_adapters_begin_without_an_effect_and_alone_are_trained(base: Path) -> N
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert trained and all(".lora_" in name for name in trained)
     assert SharedParameters.size(model) == sum(parameter.numel() for parameter in trained_parameters(model))
+
+
+def test_the_blocks_before_the_last_ones_are_left_alone(base: Path, tmp_path: Path) -> None:
+    tokenizer = load_policy(base)[1]
+    sizes = {"hidden": 16, "heads": 2, "kv_heads": 2, "intermediate": 16, "max_length": 64, "rope_theta": 10_000.0}
+    save_policy(build_policy(tokenizer, layers=3, seed=0, **sizes), tokenizer, tmp_path / "three")
+    model = moved(tmp_path / "three", last_blocks=2)
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert {int(name.split(".layers.")[1].split(".")[0]) for name in trained} == {1, 2}
+    passed: list[bool] = []
+    model.model.layers[0].register_forward_hook(lambda _layer, _args, hidden: passed.append(hidden.requires_grad))
+    model(torch.arange(20)[None]).logits.sum().backward()
+    assert passed == [False], "nothing is propagated back through a block without adapters below it"
 
 
 def test_what_is_saved_is_a_plain_model_and_an_adapter_that_peft_loads(base: Path, tmp_path: Path) -> None:
@@ -131,5 +144,9 @@ def test_what_does_not_fit_is_one_sentence(base: Path) -> None:
         load_trained(PolicyConfig.model_validate({"path": str(base), "lora": {"rank": 2, "targets": ["q_prj"]}}), base, 0)
     with pytest.raises(ValueError, match=r"name one in policy.path"):
         PolicyConfig.model_validate({"lora": {"rank": 2}})
-    with pytest.raises(ValueError, match=r"policy.lora.alpha and policy.lora.targets have no effect without policy.lora.rank"):
-        PolicyConfig.model_validate({"path": str(base), "lora": {"alpha": 2.0}})
+    blocks = load_policy(base)[0].config.num_hidden_layers
+    with pytest.raises(ConfigError, match=rf"policy.lora.last_blocks is {blocks + 1}, but the model has {blocks} blocks"):
+        load_trained(PolicyConfig.model_validate({"path": str(base), "lora": {"rank": 2, "last_blocks": blocks + 1}}), base, 0)
+    for alone in ({"alpha": 2.0}, {"targets": ["q_proj"]}, {"last_blocks": 1}):
+        with pytest.raises(ValueError, match=r"policy.lora.alpha, targets and last_blocks have no effect without policy.lora.rank"):
+            PolicyConfig.model_validate({"path": str(base), "lora": alone})

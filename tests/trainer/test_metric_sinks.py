@@ -3,6 +3,7 @@ import json
 import shutil
 import struct
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -196,6 +197,8 @@ def wandb_records(file: Path) -> Iterator[bytes]:
             place += left
             continue
         length, kind = struct.unpack("<HB", content[place + 4 : place + 7])
+        if place + 7 + length > len(content):
+            return  # It is still being written.
         record += content[place + 7 : place + 7 + length]
         place += 7 + length
         if kind in (1, 4):  # a whole record, or the end of one
@@ -203,16 +206,25 @@ def wandb_records(file: Path) -> Iterator[bytes]:
             record = b""
 
 
-def wandb_rows(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
-    """For each part of the run that W&B kept offline, its id and the rows of its history."""
+def written_records(file: Path) -> list[Any]:
+    """The records of a file that is whole: W&B's own process ends it with an exit record, on a busy machine after the run was finished."""
     from wandb.proto.wandb_internal_pb2 import Record
 
+    until = time.monotonic() + 60
+    while True:
+        records = [Record.FromString(data) for data in wandb_records(file)]
+        if any(record.WhichOneof("record_type") == "exit" for record in records):
+            return records
+        assert time.monotonic() < until, f"{file} has not been ended"
+        time.sleep(0.1)
+
+
+def wandb_rows(folder: Path) -> list[tuple[str, list[dict[str, Any]]]]:
+    """For each part of the run that W&B kept offline, its id and the rows of its history."""
     parts = []
     for file in sorted((folder / "wandb").glob("offline-run-*/*.wandb"), key=lambda file: file.stat().st_mtime):
         rows, name = [], ""
-        for data in wandb_records(file):
-            record = Record()
-            record.ParseFromString(data)
+        for record in written_records(file):
             if record.WhichOneof("record_type") == "history":
                 items = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
                 rows.append(items)

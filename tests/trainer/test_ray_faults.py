@@ -55,7 +55,7 @@ def test_a_run_goes_on_with_another_engine_worker(cluster: Any, finished: RunFol
 
 def test_a_node_that_leaves_is_replaced_by_another_or_told(cluster: Any, finished: RunFolder, tmp_path: Path) -> None:
     """Engine workers ask for what only certain nodes have."""
-    changes = {"run.workers": 1, "ray.engine_gpus": 1.0, "ray.start_deadline_s": 5.0}
+    changes = {"run.workers": 1, "rollout.device": "auto", "ray.engine_gpus": 1.0, "ray.start_deadline_s": 5.0}
     first = cluster.add_node(num_cpus=1, num_gpus=1)
     with opened(finished.policy(0), tmp_path, {**on(cluster.address), **changes}) as backend:
         config = backend_config(tmp_path, {})

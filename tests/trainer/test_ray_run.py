@@ -174,5 +174,5 @@ def test_workers_of_a_cluster_are_not_started_on_the_coordinators_machine(tmp_pa
 
 def test_every_request_is_named(tmp_path: Path) -> None:
     asked = {"ray.learners": 2, "ray.learner_cpus": 3.0, "ray.learner_gpus": 1.0, "ray.env_workers": 1, "ray.env_cpus": 0.5}
-    config = backend_config(tmp_path, {"run.backend": "ray", "ray.engine_gpus": 0.25, **asked})
+    config = backend_config(tmp_path, {"run.backend": "ray", "ray.engine_gpus": 0.25, "policy.device": "cuda", **asked})
     assert bundles(config, 1) == [{"CPU": 3.0, "GPU": 1.0}] * 2 + [{"CPU": 1.0, "GPU": 0.25}, {"CPU": 0.5}]

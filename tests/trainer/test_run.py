@@ -355,7 +355,7 @@ def test_trees_that_are_missing_in_the_trace(finished: RunFolder, tmp_path: Path
         ("trainer.iteration:assign", 2, "trace.sqlite: could not append to iteration 2"),
         ("trainer.metrics:MetricsLog.append", 2, "metrics.jsonl cannot be written"),
         ("trainer.checkpoint:CheckpointSeries.save", 3, "000002 cannot be written"),
-        ("trainer.local_backend:SharedParameters", 1, "free some space, or name another folder in TMPDIR"),
+        ("trainer.shared_parameters:SharedParameters.__init__", 1, "free some space, or name another folder in TMPDIR"),
         ("trainer.run:write_json", 1, "result.json cannot be written"),
     ],
 )

@@ -41,7 +41,7 @@ class EchoShard:
         time.sleep(1000)
 
 
-def build_echo(spec: ShardSpec, shards: Any) -> dict[int, EchoShard]:
+def build_echo(spec: ShardSpec, shards: Any, place: int) -> dict[int, EchoShard]:
     return {shard: EchoShard(shard) for shard in shards}
 
 

@@ -42,6 +42,6 @@ def test_room_that_is_not_there_is_noticed_at_once(tmp_path: Path, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    with pytest.raises(RunFolderError, match=r"take 1,200 bytes in .*: No space left on device; free some space"):
+    with pytest.raises(RunFolderError, match=r"take 1,204 bytes in .*: No space left on device; free some space"):
         SharedParameters(tmp_path / "p", 100, 2)
     assert not list(tmp_path.iterdir())

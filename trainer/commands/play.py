@@ -2,6 +2,8 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer.arguments import Parser, count
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from envs import ScriptedPolicy, TextEnv
+    from trainer.played_episode import PlayedEpisode
 
 SUMMARY = "act in an environment, or watch its expert"
 TAKES_SETTINGS = False
@@ -17,13 +20,17 @@ INTERRUPTED = "stopped by Ctrl-C"
 
 _TEXT = """\
 Play one episode in the terminal. Type an action and press Enter; `?` lists what can be done, `!` asks the expert, an empty line
-or Ctrl-D ends the episode. Nothing is written to disk. The same seed is the same task, here and in training.
+or Ctrl-D ends the episode. The same seed is the same task, here and in training.
+
+With --record FILE, an episode that came to its end is added to a trace, for `branchwise sft BENCHMARK --from FILE` to learn from.
+Otherwise nothing is written to disk.
 """
 
 _EXAMPLES = """\
 examples:
   branchwise play household --seed 7
   branchwise play branchwise/Household-v0 --split valid_unseen --policy expert
+  branchwise play household --seed 7 --record played.sqlite
 """
 
 
@@ -35,6 +42,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--split", help="split of the environment (default: its first)")
     parser.add_argument("--max-turns", metavar="N", type=count, help="turns after which the episode is cut (default: the environment's)")
     parser.add_argument("--policy", choices=("human", "random", "expert"), default="human", help="who acts (default: human)")
+    parser.add_argument("--record", metavar="FILE", type=Path, help="add the episode to this trace file, which is made if need be")
 
 
 def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
@@ -44,22 +52,32 @@ def run(arguments: argparse.Namespace, overrides: dict[str, str]) -> int:
     import envs
     from trainer.console import Console
     from trainer.errors import UsageError
+    from trainer.played_episode import PlayedEpisode, open_record
 
     spec = envs.spec(envs.full_id(arguments.env))
     if arguments.split is not None and arguments.split not in spec.splits:
         raise UsageError(f"{spec.id} has no split {arguments.split!r}; choose one of {', '.join(spec.splits)}")
-    given = {"split": arguments.split, "max_turns": arguments.max_turns}
-    env = envs.make(spec.id, **{name: value for name, value in given.items() if value is not None})
+    # A record names its split, so that it is seen which tasks were played.
+    split = arguments.split or (spec.splits[0] if arguments.record else None)
+    given = {"split": split, "max_turns": arguments.max_turns}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    env = envs.make(spec.id, **chosen)
     rng = np.random.default_rng(arguments.seed)
     policies: dict[str, ScriptedPolicy | None] = {"human": None, "random": envs.RandomPolicy(rng), "expert": envs.ExpertPolicy()}
+    played = PlayedEpisode(spec.id, arguments.seed, chosen, arguments.policy)
     try:
-        solved = _episode(env, arguments.seed, policies[arguments.policy], Console())
+        with open_record(arguments.record) if arguments.record else nullcontext() as trace:
+            solved = _episode(env, arguments.seed, policies[arguments.policy], Console(), played)
+            if trace is not None:
+                number = played.append_to(trace)
+                left = "an episode that was left has no outcome and is not recorded"
+                _print(Console(), left if number is None else f"recorded as tree {number} in {arguments.record}", "dim")
     finally:
         env.close()
     return 1 if arguments.policy == "expert" and not solved else 0
 
 
-def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console: "Console") -> bool:
+def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console: "Console", played: "PlayedEpisode") -> bool:
     observation, info = env.reset(seed=seed)
     turns, total, done = 0, 0.0, False
     _print(console, observation)
@@ -69,7 +87,9 @@ def _episode(env: "TextEnv", seed: int, policy: "ScriptedPolicy | None", console
             break
         if policy:
             _print(console, f"> {action}", "bold cyan")
+        before = observation, env.state_signature()
         observation, reward, terminated, truncated, info = env.step(action)
+        played.add(before, action, (float(reward), terminated, truncated, info), env.state_signature())
         turns, total, done = turns + 1, total + float(reward), terminated or truncated
         _print(console, observation, "" if info.get("valid", True) else "yellow")
     solved = bool(info.get("success", False))

@@ -14,6 +14,8 @@ from trainer.config.reward_section import RewardConfig
 from trainer.config.rollout_section import RolloutConfig
 from trainer.config.run_section import RunConfig
 from trainer.config.section import Section
+from trainer.config.sft_section import SftConfig
+from trainer.config.vllm_section import VllmConfig
 from trainer.config.warmstart_section import WarmstartConfig
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "RolloutConfig",
     "RunConfig",
     "Section",
+    "SftConfig",
+    "VllmConfig",
     "WarmstartConfig",
     "config_hash",
 ]

@@ -15,7 +15,10 @@ class OptimizerConfig(Section):
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(default=(0.9, 0.95), strict=False)
     """Decay of the first and second moments."""
     weight_decay: float = Field(default=0.0, ge=0, le=1)
-    """Decoupled weight decay of matrices."""
+    """Decoupled weight decay, of all that `no_decay` does not name."""
+    no_decay: Annotated[list[str], Field(min_length=1)] | None = None
+    """Parameters without weight decay, by name, where `*` stands for anything; null: all vectors (norms, biases) and the token embedding.
+    A critic has none."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """The gradient's norm is clipped to this."""
     warmup_iterations: int = Field(default=3, ge=0)
@@ -33,9 +36,17 @@ class OptimizerConfig(Section):
     compute what they have in common more than once; a single sequence beyond it is computed whole."""
     gradient_checkpointing: bool = False
     """Whether layers are computed again in the backward pass instead of being kept: about a third slower, with a fraction of the memory."""
+    sharding: Literal["none", "fsdp"] = "none"
+    """Whether each of `ray.learners` holds all weights and the first steps, or a part of weights, gradients and optimizer state (FSDP2)."""
     attention: Literal["auto", "sdpa", "flex"] = "auto"
     """What computes attention in training: sdpa one block of queries after the other, flex one fused kernel (CUDA alone); auto takes flex
     on CUDA and sdpa elsewhere."""
+
+    @model_validator(mode="after")
+    def _weight_decay_fits(self) -> Self:
+        if self.no_decay is not None and not self.weight_decay:
+            raise ValueError("optimizer.no_decay has no effect without optimizer.weight_decay; set that too, or leave it out")
+        return self
 
     @model_validator(mode="after")
     def _decay_fits(self) -> Self:

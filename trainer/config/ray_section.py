@@ -8,7 +8,8 @@ from trainer.config.section import Section
 
 
 class RayConfig(Section):
-    """Where a run with `run.backend: ray` puts its processes; results do not depend on any of it."""
+    """Where a run with `run.backend: ray` puts its processes; results do not depend on any of it, but by rounding where
+    `optimizer.sharding` is fsdp."""
 
     address: Annotated[str, Field(pattern=r"^(auto|[^\s:/]+:[0-9]+)$")] | None = None
     """`HOST:PORT` of a running cluster, or auto for the one that this machine belongs to; null starts Ray on this machine for the run,
@@ -24,7 +25,7 @@ class RayConfig(Section):
     env_cpus: float = Field(default=1.0, gt=0, le=1024)
     """CPUs that each environment worker asks for."""
     learners: int = Field(default=1, ge=1, le=1024)
-    """Processes that compute gradients, the first of which owns the optimizer."""
+    """Processes that compute gradients, the first of which owns the optimizer, or each a part of it (`optimizer.sharding`)."""
     learner_cpus: float = Field(default=1.0, gt=0, le=1024)
     """CPUs that each learner asks for."""
     learner_gpus: float = Field(default=0.0, ge=0, le=64)

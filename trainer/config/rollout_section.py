@@ -4,7 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from trainer.config.section import Section
+from trainer.config.section import Device, Section
+from trainer.config.vllm_section import VllmConfig
 
 
 class BranchingConfig(Section):
@@ -63,6 +64,12 @@ class DynamicSamplingConfig(Section):
 class RolloutConfig(Section):
     """One iteration's trees."""
 
+    engine: Literal["transformers", "vllm"] = "transformers"
+    """What samples: `transformers` on the learner's own model, or `vllm`, with its prefix cache and weights of its own (package `vllm`)."""
+    device: Device | None = None
+    """Where the engine computes: cpu, cuda, cuda:N or auto; null is `policy.device`. Another one is for vLLM, and for runs on Ray."""
+    vllm: VllmConfig = VllmConfig()
+    """What vLLM may take."""
     tasks: int = Field(default=16, ge=1, le=1_000_000)
     """Tasks, hence trees, in one iteration."""
     task_pool: Annotated[int, Field(ge=1, le=100_000)] | None = None

@@ -1,6 +1,11 @@
 """What every section of a configuration has in common."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Device = Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$", examples=["cpu", "cuda", "cuda:1", "auto"])]
+"""Name of a device."""
 
 
 class Section(BaseModel):

@@ -1,7 +1,7 @@
 """The Ray backend: engine workers sample, learners learn, environment workers serve both; the coordinator is this process."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,16 +18,18 @@ from trainer.ray_backend.job import Job
 from trainer.ray_backend.learner_group import LearnerGroup, PolicySaver, RayLearner
 from trainer.ray_backend.learner_worker import LearnerWorker
 from trainer.ray_backend.policy_files import PolicyFiles
+from trainer.ray_backend.rank_group import RankGroup, ShardedLearner
+from trainer.ray_backend.rank_worker import RankWorker
 from trainer.ray_backend.slot import Slot
 
 
 class RayBackend:
     """The groups of a run's processes, and the coordinator's view of the model."""
 
-    def __init__(self, config: Config, crew: Crew, learners: LearnerGroup, saver: PolicySaver) -> None:
+    def __init__(self, config: Config, crew: Crew, learners: LearnerGroup | RankGroup, saver: PolicySaver) -> None:
         self.crew = crew
         self.learning = learners
-        self.learner = RayLearner(learners)
+        self.learner = ShardedLearner(learners) if isinstance(learners, RankGroup) else RayLearner(learners)
         self.rollout = EngineGroup(crew, config.run.shards, self.learner.weights)
         self.field = Field(crew, self.rollout)
         """What mode async samples with."""
@@ -52,13 +54,15 @@ def ray_backend(config: Config, policy: Path) -> Iterator[RayBackend]:
             job = Job.of(config, PolicyFiles.of(policy))
             place = placing(job, engines, group)
             crew = Crew(job, engines, group, place)
-            learners = [_learner(job, rank, place, group) for rank in range(config.ray.learners)]
+            sharded = config.optimizer.sharding == "fsdp"
+            kind = RankWorker if sharded else LearnerWorker
+            learners = [_learner(kind, job, rank, place, group) for rank in range(config.ray.learners)]
             try:
                 saver = PolicySaver(config, policy, Path(scratch))
                 crew.ready()
                 for slot in learners:
                     slot.ready()
-                yield RayBackend(config, crew, LearnerGroup(config, learners), saver)
+                yield RayBackend(config, crew, _joined(learners) if sharded else LearnerGroup(config, learners), saver)
             finally:
                 if ray.is_initialized():
                     crew.end()
@@ -66,8 +70,14 @@ def ray_backend(config: Config, policy: Path) -> Iterator[RayBackend]:
                         slot.end()
 
 
-def _learner(job: Job, rank: int, place: Placed, group: PlacementGroup) -> Slot:
+def _joined(learners: Sequence[Slot]) -> RankGroup:
+    group = RankGroup(learners)
+    group.join()
+    return group
+
+
+def _learner(kind: type, job: Job, rank: int, place: Placed, group: PlacementGroup) -> Slot:
     def start() -> ActorHandle:
-        return place(LearnerWorker, rank, job, rank)
+        return place(kind, rank, job, rank)
 
     return Slot(f"learner {rank}", start, group, job.config.ray.start_deadline_s)

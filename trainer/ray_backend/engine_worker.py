@@ -16,6 +16,7 @@ from trainer.ray_backend.job import Job
 from trainer.ray_backend.ray_env_host import RayEnvHosts
 from trainer.ray_backend.steady_work import Begin, Harvest, SteadyWork
 from trainer.ray_backend.worker_facts import WorkerFacts
+from trainer.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class EngineWorker:
         self._hosts = RayEnvHosts(name, env_workers)
         self._shards: HeldShards
         self._steady: SteadyWork | None = None
+        self._fault: Exception | None = None
         self.version = 0
         """Of the weights that serve; 0 are those of the policy folder."""
 
@@ -45,27 +47,34 @@ class EngineWorker:
         """Build the shards; says where this process lives."""
         self._job.enter()
         make_env = self._hosts.make if self._job.config.ray.env_workers else envs.make
-        self._shards = HeldShards(self._job, self._numbers, (), make_env)
+        self._shards = HeldShards(self._job, self._numbers, (), make_env, samples=True)
         return WorkerFacts.mine()
 
     def load_weights(self, version: int, weights_P: npt.NDArray[np.float32]) -> None:
         """Serve these weights from now on; what grows without end takes them up between two turns."""
 
         def change() -> None:
-            np.copyto(self._shards.shared.weights_P.numpy(), weights_P)
+            self._shards.shared.load(weights_P)
+
+        def take_up() -> None:
+            change()
+            self._first.take_up(version)
 
         if self._steady is None:
             change()
         else:
             with self._steady.held() as sampler:
-                sampler.renew(change, version)
+                try:
+                    sampler.renew(take_up, version)
+                except Exception as fault:  # Nobody waits for this call; who asks next is told.
+                    self._fault = fault
         self.version = version
 
     def exchange(self, begin: Sequence[Begin], drop: Sequence[int], within_s: float) -> tuple[Harvest, tuple[str, ...]]:
         """Grow trees without end (see `SteadyWork.exchange`); also Ray's ids of environment workers that died."""
+        self._check()
         if self._steady is None:
-            sampler = next(iter(self._shards.by_number.values())).steady()
-            sampler.engine.version = self.version
+            sampler = self._first.steady(self.version)
             self._steady = SteadyWork(sampler, lambda: self._hosts.lost)
         return self._steady.exchange(begin, drop, within_s), (*self._hosts.lost_ids(), *self._hosts.stuck_ids())
 
@@ -80,11 +89,22 @@ class EngineWorker:
         """Call a method of a shard, which is to work with these weights."""
         if version != self.version:
             raise WorkerError(f"an engine worker was asked for weights of version {version}, and has those of version {self.version}")
+        self._check()
         try:
-            with nullcontext() if self._steady is None else self._steady.held():
+            with nullcontext() if self._steady is None else self._steady.held() as sampler:
+                if sampler is not None and self._job.config.rollout.engine == "vllm":
+                    sampler.recall()  # There is one engine for both.
                 value = getattr(self._shards.by_number[shard], method)(*arguments)
         except Exception:
             if not self._hosts.lost:
                 raise
             value = None
         return Reply(value, self._hosts.lost_ids(), self._hosts.stuck_ids())
+
+    @property
+    def _first(self) -> Shard:
+        return next(iter(self._shards.by_number.values()))
+
+    def _check(self) -> None:
+        if self._fault is not None:
+            raise self._fault

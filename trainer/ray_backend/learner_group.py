@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ray
 import torch
 
 from trainer.config import Config
 from trainer.policy_seal import save_sealed
 from trainer.ray_backend.arrays import pack, unpack
-from trainer.ray_backend.engine_group import Weights
 from trainer.ray_backend.object_store import put
+from trainer.ray_backend.served_weights import ServedWeights
 from trainer.ray_backend.slot import Slot
 from trainer.shared_parameters import SharedParameters
 from trainer.trained_model import load_trained
@@ -38,14 +39,12 @@ class LearnerGroup:
         return [answers[shard] for shard in range(self._shards)]
 
 
-class RayLearner:
+class RayLearner(ServedWeights):
     """A `PolicyLearner` whose optimizer is in the first learner's process."""
 
     def __init__(self, group: LearnerGroup) -> None:
-        self._first, *self._others = group.slots
-        self.version = 0
-        """Optimizer steps so far; which weights serve."""
-        self._weights = Weights(0, None)
+        first, *self._others = group.slots
+        super().__init__(first)
 
     def step(self, iteration: int, scale: float, rate: float = 1.0) -> float:
         """One optimizer step; see `PolicyLearner.step`."""
@@ -65,16 +64,8 @@ class RayLearner:
         self.version = version
         self._share()
 
-    def weights(self) -> Weights:
-        """The present weights, put into the object store once for each version."""
-        if self._weights.version != self.version:
-            self._weights = Weights(self.version, self._first.actor.weights.remote())
-        return self._weights
-
-    def weights_P(self) -> np.ndarray:
-        """The present weights, shape (P,), to be read only."""
-        reference = self._first.actor.weights.remote() if self._weights.reference is None else self.weights().reference
-        return self._first.get(reference)
+    def _gathered(self) -> ray.ObjectRef:
+        return self._first.actor.weights.remote()
 
     def _share(self) -> None:
         """Give the other learners the present weights."""
@@ -88,12 +79,12 @@ class PolicySaver:
     def __init__(self, config: Config, policy: Path, scratch: Path) -> None:
         self._model, self._tokenizer = load_trained(config.policy, policy, config.warmstart.seed)
         file = scratch / "parameters"
-        self._shared = SharedParameters(file, SharedParameters.size(self._model), 0)
+        self._shared = SharedParameters.of(self._model, file, 0)
         self._shared.publish(self._model)
         self._shared.attach(self._model)
         file.unlink()
 
     def save(self, weights_P: np.ndarray, folder: Path) -> None:
         """Write these weights, a critic's behind them left out, as a sealed policy folder."""
-        np.copyto(self._shared.weights_P.numpy(), weights_P[: len(self._shared.weights_P)])
+        self._shared.load(weights_P[: len(self._shared.weights_P)])
         save_sealed(self._model, self._tokenizer, folder)

@@ -50,7 +50,7 @@ class LearnerWorker:
 
     def load_weights(self, weights_P: Floats) -> None:
         """Compute with these weights from now on."""
-        np.copyto(self._shards.shared.weights_P.numpy(), weights_P)
+        self._shards.shared.load(weights_P)
 
     # ------------------------------------------------------------------ the first learner alone
 

@@ -21,6 +21,8 @@ CALL_S = 10.0
 """Seconds that a call may take, if not said otherwise."""
 _PATIENCE_MS = 2000
 """Milliseconds that Playwright waits for an element to be ready for what is asked of it, if not said otherwise."""
+_NAVIGATION_MS = 8000
+"""The same for a page to load, which depends on how busy the machine is."""
 
 
 class Tab:
@@ -93,6 +95,7 @@ class Tab:
     def _in_front(self, page: "Page") -> None:
         self.page = page
         page.set_default_timeout(_PATIENCE_MS)
+        page.set_default_navigation_timeout(_NAVIGATION_MS)
         page.on("dialog", self._dialog)
         page.on("websocket", lambda socket: self._failed(socket.url))
         page.on("close", lambda _: self._back())

@@ -1,0 +1,1 @@
+"""Environments of other packages as text environments that can be forked."""

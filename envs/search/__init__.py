@@ -1,0 +1,1 @@
+"""Question answering over a corpus that has to be searched: a generated one of linked facts, or a user's own."""
