@@ -13,8 +13,10 @@ _DRAG_STEPS = 5
 """Moves of the mouse between the two ends of a drag; pages that follow it see more than one."""
 _MODIFIERS = ("Alt", "Control", "ControlOrMeta", "Meta", "Shift")
 _KEYS = frozenset(
-    ("Backspace", "Delete", "End", "Enter", "Escape", "Home", "Insert", "PageDown", "PageUp", "Space", "Tab", *_MODIFIERS)
-    + ("ArrowDown", "ArrowLeft", "ArrowRight", "ArrowUp", *(f"F{number}" for number in range(1, 13)))
+    (
+        *("Backspace", "Delete", "End", "Enter", "Escape", "Home", "Insert", "PageDown", "PageUp", "Space", "Tab", *_MODIFIERS),
+        *("ArrowDown", "ArrowLeft", "ArrowRight", "ArrowUp", *(f"F{number}" for number in range(1, 13))),
+    )
 )
 
 
@@ -53,11 +55,7 @@ async def _move(page: "Page", mouse: Mouse, x: float, y: float, steps: int = 1) 
 async def _click(page: "Page", mouse: Mouse, ref: int, button: Any, count: int = 1) -> None:
     point = await _at(page, ref)
     if point["tag"] == "OPTION":
-        if not await page.evaluate(
-            "ref => { const o = __branchwiseView.element(ref), s = o.closest('select'); if (!s || s.disabled) return false;"
-            " s.focus(); o.selected = true; for (const n of ['input', 'change']) s.dispatchEvent(new Event(n, {bubbles: true})); return true; }",
-            ref,
-        ):
+        if not await page.evaluate("ref => __branchwiseView.chooseOption(ref)", ref):
             raise ActionError(f"element [{ref}] cannot be chosen")
         return
     await _mouse_click(page, mouse, point["x"], point["y"], button, count)

@@ -215,7 +215,6 @@
       const state = [...lines, ...looks, ...hidden(), window.__branchwise ? __branchwise.pending() : ''].join('\n');
       return { tree: lines.join('\n'), controls, state, url: location.href, title: document.title };
     },
-    element: (ref) => targets[ref - 1],
     // Where the mouse has to go for an element; null where there is none any more.
     point: (ref) => {
       const el = targets[ref - 1];
@@ -257,6 +256,16 @@
       el.focus();
       for (const option of el.options) option.selected = chosen.includes(option);
       tell(el);
+      return true;
+    },
+    // The same with one option that is named itself; in a list of many, the others stay as they are.
+    chooseOption: (ref) => {
+      const option = targets[ref - 1];
+      const list = option.closest('select');
+      if (!list || list.disabled) return false;
+      list.focus();
+      option.selected = true;
+      tell(list);
       return true;
     },
     // Where a drag that begins at a point ends: inside the text area in which it began, unless it began at the corner that resizes it.
