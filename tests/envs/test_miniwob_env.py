@@ -6,9 +6,10 @@ from envs import AbilityError, EnvironmentArgumentError, check_env
 from envs.answer import Answer, read_reset, read_step
 from envs.checking import fork_checks
 from envs.web.miniwob.basics import MiniWobBasicsEnv
-from envs.web.miniwob.env import MiniWobEnv, fill_words
+from envs.web.miniwob.env import MiniWobEnv
 from envs.web.miniwob.expert import SOLVERS
 from envs.web.miniwob.pages import PAGES, STABLE, folder
+from envs.web.view import quoted_words
 
 
 @pytest.fixture
@@ -178,8 +179,8 @@ def test_arguments_that_cannot_be_are_refused(arguments, complaint):
 
 
 def test_fields_are_filled_with_what_the_task_names():
-    assert fill_words('Enter "a b" and "c".') == ("a b", "c")
-    assert fill_words("Enter 01/18/2010 as the date, now.") == ("Enter", "01/18/2010", "as", "the", "date", "now")
+    assert quoted_words('Enter "a b" and "c".') == ("a b", "c")
+    assert quoted_words("Enter 01/18/2010 as the date, now.") == ("Enter", "01/18/2010", "as", "the", "date", "now")
 
 
 def test_an_environment_outlives_its_browser(make):

@@ -32,10 +32,11 @@ SIGNATURES: dict[str, tuple[tuple[str, str, Any], ...]] = {
     "goto": (("url", _TEXT, ...),),
     "go_back": (),
     "go_forward": (),
+    "send_msg_to_user": (("text", _TEXT, ...),),
 }
 """Name of each action, and of its arguments: name, kind, default (`...`: there is none)."""
-NAVIGATION = frozenset({"goto", "go_back", "go_forward"})
-"""Actions that leave the page."""
+IN_THE_PAGE = frozenset(SIGNATURES) - {"goto", "go_back", "go_forward", "send_msg_to_user"}
+"""Actions that go neither to other pages nor to whoever set the task."""
 LONGEST_WAIT_MS = 60_000
 _LONGEST_ACTION = 10_000
 """Characters."""

@@ -156,15 +156,33 @@ async def _noop(page: "Page", mouse: Mouse, wait_ms: float) -> float:
 
 
 async def _goto(page: "Page", mouse: Mouse, url: str) -> None:
-    await page.goto(url, wait_until="commit")
+    from playwright.async_api import Error
+
+    try:
+        await page.goto(url, wait_until="commit")
+    except Error as error:
+        raise ActionError(f"{url} cannot be loaded") from error
 
 
 async def _go_back(page: "Page", mouse: Mouse) -> None:
-    await page.go_back(wait_until="commit")
+    await _along_history(page, -1)
 
 
 async def _go_forward(page: "Page", mouse: Mouse) -> None:
-    await page.go_forward(wait_until="commit")
+    await _along_history(page, 1)
+
+
+async def _along_history(page: "Page", by: int) -> None:
+    """To the page before or after this one. Playwright's own way waits for pages that are already there as if they were loaded."""
+    session = await page.context.new_cdp_session(page)
+    try:
+        history = await session.send("Page.getNavigationHistory")
+        at = history["currentIndex"] + by
+        if not 0 <= at < len(history["entries"]):
+            raise ActionError(f"there is no page to go {'back' if by < 0 else 'forward'} to")
+        await session.send("Page.navigateToHistoryEntry", {"entryId": history["entries"][at]["id"]})
+    finally:
+        await session.detach()
 
 
 _HANDS: dict[str, Callable[..., Awaitable[Any]]] = {

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
@@ -10,6 +11,10 @@ VIEW_SCRIPT = f"({files('envs.web.view').joinpath('view.js').read_text(encoding=
 """JavaScript that offers `__branchwiseView`; to run before any script of the page."""
 OBSERVE = "settings => __branchwiseView.observe(settings)"
 """JavaScript that gives what `PageView.of` reads."""
+_QUOTED = re.compile(r'"([^"]*)"')
+_WORD = re.compile(r"[\w@#.'/:$-]*\w")
+_MOST_WORDS = 12
+"""Words of a task that are offered for filling in."""
 _FILLED = frozenset({"textbox", "searchbox", "spinbutton"})
 _PRESSED = frozenset(
     {
@@ -96,3 +101,9 @@ class PageView:
             elif control.role in _PRESSED | _FILLED:
                 found.add(f"click('{control.ref}')")
         return sorted(found)
+
+
+def quoted_words(task: str) -> tuple[str, ...]:
+    """What of a task is worth writing into a field: what it quotes, else its words."""
+    quoted = _QUOTED.findall(task)
+    return tuple(dict.fromkeys(quoted or _WORD.findall(task)))[:_MOST_WORDS]
