@@ -11,6 +11,7 @@ from envs.errors import (
     ForkLimitError,
     MissingNeedError,
     NoEpisodeError,
+    SuccessCheckError,
     UnknownEnvironmentError,
 )
 from envs.needs import BrowserNeed, DataNeed, DockerNeed, Need, PackageNeed, ProgramNeed
@@ -128,6 +129,26 @@ register_env(
     max_turns=12,
 )
 
+register_env(
+    "branchwise/Page-v0",
+    "envs.web.page.env:PageEnv",
+    description="Your own pages, or any site, with a check of success; three tasks at a small site if you name none",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True),
+    needs=_BROWSER_NEEDS,
+    splits=("train", "test"),
+    max_turns=20,
+)
+
+register_env(
+    "branchwise/PageRooms-v0",
+    "envs.web.page.rooms_env:RoomsEnv",
+    description="Reservations at a small site of generated rooms: the example of Page-v0, with an expert",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True, expert=True),
+    needs=_BROWSER_NEEDS,
+    splits=("train", "test"),
+    max_turns=12,
+)
+
 __all__ = [
     "Abilities",
     "AbilityError",
@@ -151,6 +172,7 @@ __all__ = [
     "ProgramNeed",
     "RandomPolicy",
     "ScriptedPolicy",
+    "SuccessCheckError",
     "TextEnv",
     "TextSpace",
     "UnknownEnvironmentError",

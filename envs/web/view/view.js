@@ -40,6 +40,10 @@
     return el.isContentEditable && !(el.parentElement && el.parentElement.isContentEditable) ? 'textbox' : null;
   };
 
+  // What a label says, without what the field in it says.
+  const wordsAround = (label, field) => label.contains(field)
+    ? [...label.childNodes].map((node) => node === field ? '' : node.nodeType === Node.ELEMENT_NODE ? wordsAround(node, field) : node.data || '').join(' ')
+    : label.innerText;
   const nameOf = (el) => {
     const label = el.getAttribute('aria-label');
     if (label) return squeeze(label);
@@ -50,7 +54,7 @@
     }
     if (el.tagName === 'INPUT' && INPUTS[el.type] === 'button') return el.value || el.alt || (el.type === 'submit' ? 'Submit' : '');
     if (el.labels && el.labels.length) {
-      const named = squeeze([...el.labels].map((one) => one.innerText).join(' '));
+      const named = squeeze([...el.labels].map((one) => wordsAround(one, el)).join(' '));
       if (named) return named;
     }
     return squeeze(el.getAttribute('alt') || el.getAttribute('title') || el.getAttribute('placeholder') || '');
