@@ -11,6 +11,7 @@ from envs.errors import (
     ForkLimitError,
     MissingNeedError,
     NoEpisodeError,
+    SuccessCheckError,
     UnknownEnvironmentError,
 )
 from envs.needs import BrowserNeed, DataNeed, DockerNeed, Need, PackageNeed, ProgramNeed
@@ -81,6 +82,7 @@ register_env(
 )
 
 _SHOP_NEEDS = tuple(PackageNeed(module, "pip install 'branchwise[shop]'") for module in ("bm25s", "rapidfuzz"))
+_BROWSER_NEEDS = (PackageNeed("playwright", "pip install 'branchwise[web]'"), BrowserNeed())
 
 register_env(
     "branchwise/Shop-v0",
@@ -100,8 +102,7 @@ register_env(
     needs=(
         *_SHOP_NEEDS,
         PackageNeed("jinja2", "pip install 'branchwise[shop]'"),
-        PackageNeed("playwright", "pip install 'branchwise[web]'"),
-        BrowserNeed(),
+        *_BROWSER_NEEDS,
     ),
     splits=("train", "valid", "test"),
     max_turns=20,
@@ -116,6 +117,47 @@ register_env(
     needs=tuple(PackageNeed(module, _ALFWORLD) for module in ("alfworld", "textworld", "fast_downward")),
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
+)
+
+_MINIWOB_NEEDS = (*_BROWSER_NEEDS, PackageNeed("miniwob", "pip install --no-deps miniwob==1.1.0"))
+register_env(
+    "branchwise/MiniWob-v0",
+    "envs.web.miniwob.env:MiniWobEnv",
+    description="MiniWoB++: small tasks in web pages, in a real browser",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True),
+    needs=_MINIWOB_NEEDS,
+    splits=("train", "test"),
+    max_turns=20,
+)
+
+register_env(
+    "branchwise/MiniWobBasics-v0",
+    "envs.web.miniwob.basics:MiniWobBasicsEnv",
+    description="MiniWoB++: the pages that a scripted expert solves",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True, expert=True),
+    needs=_MINIWOB_NEEDS,
+    splits=("train", "test"),
+    max_turns=12,
+)
+
+register_env(
+    "branchwise/Page-v0",
+    "envs.web.page.env:PageEnv",
+    description="Your own pages, or any site, with a check of success; three tasks at a small site if you name none",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True),
+    needs=_BROWSER_NEEDS,
+    splits=("train", "test"),
+    max_turns=20,
+)
+
+register_env(
+    "branchwise/PageRooms-v0",
+    "envs.web.page.rooms_env:RoomsEnv",
+    description="Reservations at a small site of generated rooms: the example of Page-v0, with an expert",
+    abilities=Abilities(fork=ForkKind.REPLAY, admissible=True, expert=True),
+    needs=_BROWSER_NEEDS,
+    splits=("train", "test"),
+    max_turns=12,
 )
 
 __all__ = [
@@ -141,6 +183,7 @@ __all__ = [
     "ProgramNeed",
     "RandomPolicy",
     "ScriptedPolicy",
+    "SuccessCheckError",
     "TextEnv",
     "TextSpace",
     "UnknownEnvironmentError",

@@ -38,6 +38,10 @@ class AbilityError(EnvsError, AttributeError):
     """The environment does not offer what was asked of it."""
 
 
+class SuccessCheckError(EnvsError, RuntimeError):
+    """A user's check of success raised, or gave what is no answer."""
+
+
 class NoEpisodeError(EnvsError, RuntimeError):
     """The environment was used before its first `reset`."""
 

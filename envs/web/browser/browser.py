@@ -14,7 +14,7 @@ from envs.web.browser.engine import START_S, Engine
 from envs.web.browser.errors import BrowserError, BrowserLostError
 from envs.web.browser.hosts import AllowedHosts
 from envs.web.browser.pinned import Pinned
-from envs.web.browser.tab import Tab, open_tab, say
+from envs.web.browser.tab import Tab, TabSettings, open_tab, say
 
 
 class Browser:
@@ -29,8 +29,10 @@ class Browser:
         hosts: AllowedHosts | None = None,
         *,
         pinned: Pinned | None = None,
+        scripts: tuple[str, ...] = (),
         width: int = 1280,
         height: int = 720,
+        alone: bool = False,
         within_s: float = START_S,
     ) -> Tab:
         """A tab of its own: no cookies, storage or cache shared with others.
@@ -38,14 +40,17 @@ class Browser:
         Args:
             hosts: what its pages may ask for over the network; None: nothing.
             pinned: pins chance and time of its pages; None: they are the browser's own.
+            scripts: JavaScript that runs before any script of its pages, after what pins them.
             width, height: of the page, in pixels.
+            alone: what pages open in other windows is closed at once.
             within_s: seconds that this may take, without starting the browser.
 
         Raises `BrowserMissingError` where there is no browser, `DeadlineExceededError` where it does not answer.
         """
         engine = self._running()
         try:
-            return engine.run(lambda: open_tab(engine, self.drop, hosts or AllowedHosts(), pinned, (width, height)), within_s)
+            settings = TabSettings(hosts or AllowedHosts(), pinned, scripts, (width, height), alone)
+            return engine.run(lambda: open_tab(engine, self.drop, settings), within_s)
         except DeadlineExceededError:
             self.drop(engine)
             raise

@@ -7,6 +7,7 @@
   const hops = [];
   channel.port1.onmessage = () => hops.shift()();
   // One turn of the event loop, in which promises and messages of the page are settled.
+  const realFrame = window.requestAnimationFrame.bind(window);
   const hop = () => new Promise((resolve) => { hops.push(resolve); channel.port2.postMessage(0); });
 
   let word = 0;
@@ -93,6 +94,8 @@
       await hop();
     },
     elapsed: () => elapsed,
+    // Wait until the browser itself has drawn `count` frames.
+    frames: async (count) => { for (let i = 0; i < count; i++) await new Promise(realFrame); },
     // What a page has set up when it was loaded is kept; `rewind` returns to that moment.
     mark: () => { mark = { elapsed, timers: new Map([...timers].map(([id, timer]) => [id, { ...timer }])), lastId }; },
     rewind: (seed) => {

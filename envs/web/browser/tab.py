@@ -3,6 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,6 +24,18 @@ _PATIENCE_MS = 2000
 """Milliseconds that Playwright waits for an element to be ready for what is asked of it, if not said otherwise."""
 _NAVIGATION_MS = 8000
 """The same for a page to load, which depends on how busy the machine is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TabSettings:
+    """What `Browser.open` says about a tab."""
+
+    hosts: AllowedHosts
+    pinned: Pinned | None
+    scripts: tuple[str, ...]
+    size: tuple[int, int]
+    """Width and height in pixels."""
+    alone: bool
 
 
 class Tab:
@@ -106,13 +119,11 @@ class Tab:
             self.page = self.context.pages[-1]
 
 
-async def open_tab(
-    engine: Engine, drop: Callable[[Engine], None], hosts: AllowedHosts, pinned: Pinned | None, size: tuple[int, int]
-) -> Tab:
+async def open_tab(engine: Engine, drop: Callable[[Engine], None], settings: TabSettings) -> Tab:
     """A new context with a blank page, on the engine's thread; see `Browser.open`."""
-    proxy: Any = hosts.proxy
+    proxy: Any = settings.hosts.proxy
     context = await engine.chromium.new_context(
-        viewport={"width": size[0], "height": size[1]},
+        viewport={"width": settings.size[0], "height": settings.size[1]},
         locale="en-US",
         timezone_id="UTC",
         reduced_motion="reduce",
@@ -121,14 +132,19 @@ async def open_tab(
         accept_downloads=False,
         proxy=proxy,
     )
-    if pinned is not None:
-        await context.add_init_script(pinned.script)
+    for script in (*([settings.pinned.script] if settings.pinned is not None else []), *settings.scripts):
+        await context.add_init_script(script)
     page = await context.new_page()
-    tab = Tab(engine, drop, hosts, context, page)
+    tab = Tab(engine, drop, settings.hosts, context, page)
     tab._in_front(page)
-    context.on("page", tab._in_front)
+    context.on("page", _closed if settings.alone else tab._in_front)
     context.on("requestfailed", lambda request: tab._failed(request.url))
     return tab
+
+
+async def _closed(page: "Page") -> None:
+    with contextlib.suppress(Exception):
+        await page.close()
 
 
 def say(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""MiniWoB++: small tasks in web pages, as the wheel `miniwob` ships them."""

@@ -1,0 +1,1 @@
+"""Any page, or folder of pages, as a task with a check of success."""
