@@ -30,7 +30,7 @@ from tree_rollout.turn import Origin, Turn
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((ROOT / "docs").glob("*.md"))
 VERBS = (
-    *("train", "sft", "eval", "health", "runs", "trees", "show", "replay", "fork", "diff", "recredit", "signatures"),
+    *("train", "sft", "eval", "health", "view", "runs", "trees", "show", "replay", "fork", "diff", "recredit", "signatures"),
     *("play", "envs", "check", "doctor"),
 )
 FENCE = re.compile(r"^```(?P<language>\w*)(?: (?P<title>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

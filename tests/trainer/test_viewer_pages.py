@@ -77,7 +77,7 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 
 
 def picture(page: Page, name: str) -> None:
-    if PICTURES:
+    if PICTURES and page.evaluate("matchMedia('(prefers-color-scheme: light)').matches"):
         page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
 

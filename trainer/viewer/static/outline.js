@@ -50,7 +50,7 @@ class Outline {
     const node = el("div", {
       role: "treeitem", id: `turn-${turn}`, "data-turn": turn, "aria-level": tree.level[turn] + 1, "aria-selected": String(turn === this.selected),
       "aria-expanded": drawing.children[turn].length > 1 || !open ? String(open) : null, class: tree.valid[turn] ? "line" : "line refused",
-    }, el("span", { class: "turn" }, String(turn)), forked ? el("span", { class: "forked", title: tree.origin[turn][1] }, "⑂ ") : null,
+    }, el("span", { class: "turn" }, String(turn)), forked ? el("span", { class: "forked", title: tree.origin[turn][1] }, "↳ ") : null,
     tree.action[turn] || "(nothing)", end ? el("span", { class: end === "solved" ? "ended solved" : "ended" }, end === "solved" ? " ✓ solved" : ` ✕ ${end}`) : null);
     node.style.top = `${place * OUTLINE_PX}px`;
     node.style.paddingLeft = `${8 + 14 * Math.min(tree.level[turn], 12)}px`;

@@ -208,8 +208,8 @@ class TreeDrawing {
     const { scale } = this.view;
     const [x, y] = [this.xs[turn] * scale + this.view.x, this.ys[turn] * scale + this.view.y];
     const [width, height] = [this.frame.clientWidth, this.frame.clientHeight];
-    if (x < 30 || x > width - 120) this.view.x += width / 3 - x;
-    if (y < 20 || y > height - 20) this.view.y += height / 2 - y;
+    if (x < 8 || x > width - 120) this.view.x += width / 3 - x;
+    if (y < 8 || y > height - 20) this.view.y += height / 2 - y;
     this.draw();
   }
 
