@@ -263,7 +263,7 @@ def test_an_id_like_none_lists_all(id):
 def test_a_misspelt_argument_names_the_nearest(make):
     with pytest.raises(EnvironmentArgumentError, match=f"{HOUSEHOLD} has no argument 'splitt'; did you mean split"):
         make(HOUSEHOLD, splitt="train")
-    with pytest.raises(EnvironmentArgumentError, match="no argument 'zz'; choose one of max_turns, split, task_types"):
+    with pytest.raises(EnvironmentArgumentError, match="no argument 'zz'; choose one of max_turns, rules, split, task_types"):
         make(HOUSEHOLD, zz=1)
 
 
