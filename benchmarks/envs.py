@@ -17,6 +17,7 @@ import numpy as np
 
 import envs
 from benchmarks.report import Row, arguments, factor, measured, report
+from envs.household.env import HouseholdEnv
 from trainer.statistics import Proportion
 
 Clock = Callable[[], float]
@@ -52,6 +53,8 @@ FULL = Scale(repeats=60, episodes=60, tasks=1000)
 QUICK = Scale(repeats=15, episodes=30, tasks=150)
 IN_A_BROWSER = Scale(repeats=3, episodes=3, tasks=5)
 """At most, where each step waits for a browser."""
+DRAWS, QUICK_DRAWS = 100_000, 10_000
+"""Tasks of the household that are compared with each other."""
 _PAIRS = 200
 """Calls between two looks at the clock, for what takes less than it resolves."""
 
@@ -70,6 +73,7 @@ def main(given: Sequence[str] | None = None) -> int:
     scale = QUICK if options.quick else FULL
     rows = [row for spec in envs.specs() for row in measure(spec, scale.of(spec))]
     rows += list(against_the_engine(rows))
+    rows.append(distinct_tasks(QUICK_DRAWS if options.quick else DRAWS))
     report("envs", rows, quick=options.quick, out=options.out)
     return 0
 
@@ -116,6 +120,19 @@ def against_the_engine(rows: Sequence[Row]) -> Iterator[Row]:
         if mine is not None and other is not None:
             name = f"{ours} against {theirs}: {what.partition(',')[0]}"
             yield Row(name, mine.value, mine.unit, other.value, factor(mine.value, other.value, better), "baseline: the real engine")
+
+
+def distinct_tasks(draws: int) -> Row:
+    """How many tasks the household's seeds from 0 on give; those that differ in the numbers of things alone, or in the wording, are one."""
+    env = HouseholdEnv()
+    found, start = set(), time.process_time()
+    for seed in range(draws):
+        env.reset(seed=seed)
+        task = env.snapshot()[0].task
+        goal = task.goal.type, task.goal.object, task.goal.target
+        found.add(hash((task.layout, goal, tuple(sorted(zip(task.kinds, task.start, strict=True))))))
+    note = f"of {draws} seeds, in {time.process_time() - start:.0f} s: another goal, other furniture, or things in other places"
+    return Row("Household-v0: distinct tasks", float(len(found)), "tasks", note=note)
 
 
 def play(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy) -> Episode:

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import envs
-from benchmarks.envs import Scale, kept_bytes, measure, outcomes, play, steps_per_s
+from benchmarks.envs import Scale, distinct_tasks, kept_bytes, measure, outcomes, play, steps_per_s
 from envs import registry
+from envs.household import env as household
+from envs.household.task import Task
 
 TINY = Scale(repeats=2, episodes=3, tasks=4)
 
@@ -53,6 +56,17 @@ def test_the_household_has_all_rows():
     for name in ("snapshot + restore, against a deep copy", "snapshot + restore, against replay", "snapshot"):
         row = rows[name]
         assert row.baseline is not None and row.ratio is not None and row.ratio == pytest.approx(row.baseline / row.value)
+
+
+def test_tasks_of_the_household_that_occur_again_are_counted_once(monkeypatch):
+    assert distinct_tasks(1000).value == 1000
+    generate = household.generate
+
+    def one_of_five(rng: np.random.Generator, *how: Any) -> Task:
+        return generate(np.random.default_rng(int(rng.integers(5))), *how)
+
+    monkeypatch.setattr(household, "generate", one_of_five)
+    assert distinct_tasks(100).value == 5
 
 
 def test_what_is_not_declared_has_no_row(corridor):
