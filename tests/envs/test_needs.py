@@ -25,7 +25,7 @@ def test_packages_that_one_command_installs_are_one_need_and_none_of_them_may_be
     there, gone = PackageNeed("numpy", "pip it", ("json",)), PackageNeed("numpy", "pip it", ("json", "no_such_house"))
     assert there.is_met() and not gone.is_met()
     assert there.what == "the Python package numpy"
-    with pytest.raises(MissingNeedError, match="^house needs the Python package no_such_house, which is missing: type pip it$"):
+    with pytest.raises(MissingNeedError, match=r"^house needs the Python package no_such_house, which is missing: type pip it$"):
         require("house", (there, gone))
 
 
