@@ -46,7 +46,7 @@ def corridor() -> Iterator[envs.EnvSpec]:
 def test_the_household_has_all_rows():
     rows = {row.name.partition(": ")[2]: row for row in measure(envs.spec("branchwise/Household-v0"), TINY)}
     assert set(rows) == {
-        *("reset", "step", "step with expert", "state_signature", "admissible_actions", "expert_action", "snapshot"),
+        *("reset", "reset again", "step", "step with expert", "state_signature", "admissible_actions", "expert_action", "snapshot"),
         *("snapshot + restore, against a deep copy", "snapshot + restore, against replay"),
         *(f"expert {what}, {split}" for what in ("success", "episode length") for split in ("train", "valid_seen", "valid_unseen")),
     }
@@ -70,7 +70,12 @@ def test_tasks_of_the_household_that_occur_again_are_counted_once(monkeypatch):
 
 
 def test_what_is_not_declared_has_no_row(corridor):
-    assert [row.name for row in measure(corridor, TINY)] == ["Corridor-v0: reset", "Corridor-v0: step", "Corridor-v0: admissible_actions"]
+    assert [row.name for row in measure(corridor, TINY)] == [
+        "Corridor-v0: reset",
+        "Corridor-v0: reset again",
+        "Corridor-v0: step",
+        "Corridor-v0: admissible_actions",
+    ]
 
 
 def test_a_plan_is_the_whole_episode_of_the_policy():
