@@ -17,6 +17,7 @@ import numpy as np
 
 import envs
 from benchmarks.report import Row, arguments, factor, measured, report
+from envs.household.env import HouseholdEnv
 from trainer.statistics import Proportion
 
 Clock = Callable[[], float]
@@ -34,24 +35,23 @@ class Scale:
     tasks: int
     """Tasks of each split that the expert, and chance, are counted on."""
 
-    def of(self, spec: envs.EnvSpec) -> "Scale":
-        """As much as an environment bears: one whose steps may take long has a tenth of the tasks and repeats, at least two."""
-        if spec.id != ENGINE:
-            return self
-        return Scale(*(max(2, getattr(self, name) // SLOWER) for name in ("repeats", "episodes", "tasks")))
-
     def limited(self, most: "Scale") -> "Scale":
         """No more than the other."""
         return Scale(*(min(own, limit) for own, limit in zip(astuple(self), astuple(most), strict=True)))
 
 
-ENGINE = "branchwise/ALFWorld-v0"
-SLOWER = 15
-"""How much less is measured of the real engine, which takes a second for what the household takes a millisecond for."""
 FULL = Scale(repeats=60, episodes=60, tasks=1000)
 QUICK = Scale(repeats=15, episodes=30, tasks=150)
+ENGINE = "branchwise/ALFWorld-v0"
+ENGINE_FULL = Scale(repeats=8, episodes=4, tasks=60)
+"""Of the real engine, which takes a second for what the household takes a millisecond for."""
+ENGINE_QUICK = Scale(repeats=3, episodes=2, tasks=3)
 IN_A_BROWSER = Scale(repeats=3, episodes=3, tasks=5)
 """At most, where each step waits for a browser."""
+DRAWS, QUICK_DRAWS = 100_000, 10_000
+"""Tasks of the household that are compared with each other."""
+UNPLAYED = 1_000_000
+"""The first of the seeds whose tasks are only started, so that no environment has them at hand from what was played before."""
 _PAIRS = 200
 """Calls between two looks at the clock, for what takes less than it resolves."""
 
@@ -67,9 +67,10 @@ class Episode:
 def main(given: Sequence[str] | None = None) -> int:
     """Measure all registered environments and print the table."""
     options = arguments(__doc__ or "", given)
-    scale = QUICK if options.quick else FULL
-    rows = [row for spec in envs.specs() for row in measure(spec, scale.of(spec))]
+    scale, engine_scale = (QUICK, ENGINE_QUICK) if options.quick else (FULL, ENGINE_FULL)
+    rows = [row for spec in envs.specs() for row in measure(spec, engine_scale if spec.id == ENGINE else scale)]
     rows += list(against_the_engine(rows))
+    rows.append(distinct_tasks(QUICK_DRAWS if options.quick else DRAWS))
     report("envs", rows, quick=options.quick, out=options.out)
     return 0
 
@@ -81,7 +82,10 @@ def measure(spec: envs.EnvSpec, scale: Scale) -> Iterator[Row]:
     waits = any(isinstance(need, envs.BrowserNeed) for need in spec.needs)
     scale, clock = (scale.limited(IN_A_BROWSER), time.perf_counter) if waits else (scale, time.process_time)
     seeds = range(scale.episodes)
-    yield measured(f"{name}: reset", reset_ms(env, seeds, scale.repeats, clock), "ms", better="lower", note="one task generated")
+    fresh = [range(start, start + scale.episodes) for start in range(UNPLAYED, UNPLAYED + scale.repeats * scale.episodes, scale.episodes)]
+    yield measured(f"{name}: reset", reset_ms(env, fresh, clock), "ms", better="lower", note="one task generated")
+    again = reset_ms(env, [range(1)] * (scale.repeats + 1), clock)[1:]
+    yield measured(f"{name}: reset again", again, "ms", better="lower", note="the same task once more, as the rollouts of a group start")
     if not (spec.abilities.expert or spec.abilities.admissible):
         return
     policy = envs.ExpertPolicy() if spec.abilities.expert else envs.RandomPolicy(np.random.default_rng(0))
@@ -118,6 +122,19 @@ def against_the_engine(rows: Sequence[Row]) -> Iterator[Row]:
             yield Row(name, mine.value, mine.unit, other.value, factor(mine.value, other.value, better), "baseline: the real engine")
 
 
+def distinct_tasks(draws: int) -> Row:
+    """How many tasks the household's seeds from 0 on give; those that differ in the numbers of things alone, or in the wording, are one."""
+    env = HouseholdEnv()
+    found, start = set(), time.process_time()
+    for seed in range(draws):
+        env.reset(seed=seed)
+        task = env.snapshot()[0].task
+        goal = task.goal.type, task.goal.object, task.goal.target
+        found.add(hash((task.layout, goal, tuple(sorted(zip(task.kinds, task.start, strict=True))))))
+    note = f"of {draws} seeds, in {time.process_time() - start:.0f} s: another goal, other furniture, or things in other places"
+    return Row("Household-v0: distinct tasks", float(len(found)), "tasks", note=note)
+
+
 def play(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy) -> Episode:
     """The actions of a policy in one task, to the end of the episode."""
     env.reset(seed=seed)
@@ -130,10 +147,10 @@ def play(env: envs.TextEnv, seed: int, policy: envs.ScriptedPolicy) -> Episode:
     return Episode(seed, tuple(actions))
 
 
-def reset_ms(env: envs.TextEnv, seeds: Sequence[int], repeats: int, clock: Clock = time.process_time) -> list[float]:
-    """Milliseconds of a reset, each the mean over the tasks."""
+def reset_ms(env: envs.TextEnv, series: Sequence[Sequence[int]], clock: Clock = time.process_time) -> list[float]:
+    """Milliseconds of a reset, for each series of seeds the mean over them."""
     samples = []
-    for _ in range(repeats):
+    for seeds in series:
         start = clock()
         for seed in seeds:
             env.reset(seed=seed)

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import envs
-from benchmarks.envs import Scale, kept_bytes, measure, outcomes, play, steps_per_s
+from benchmarks.envs import Scale, distinct_tasks, kept_bytes, measure, outcomes, play, steps_per_s
 from envs import registry
+from envs.household import env as household
+from envs.household.task import Task
 
 TINY = Scale(repeats=2, episodes=3, tasks=4)
 
@@ -43,7 +46,7 @@ def corridor() -> Iterator[envs.EnvSpec]:
 def test_the_household_has_all_rows():
     rows = {row.name.partition(": ")[2]: row for row in measure(envs.spec("branchwise/Household-v0"), TINY)}
     assert set(rows) == {
-        *("reset", "step", "step with expert", "state_signature", "admissible_actions", "expert_action", "snapshot"),
+        *("reset", "reset again", "step", "step with expert", "state_signature", "admissible_actions", "expert_action", "snapshot"),
         *("snapshot + restore, against a deep copy", "snapshot + restore, against replay"),
         *(f"expert {what}, {split}" for what in ("success", "episode length") for split in ("train", "valid_seen", "valid_unseen")),
     }
@@ -55,8 +58,24 @@ def test_the_household_has_all_rows():
         assert row.baseline is not None and row.ratio is not None and row.ratio == pytest.approx(row.baseline / row.value)
 
 
+def test_tasks_of_the_household_that_occur_again_are_counted_once(monkeypatch):
+    assert distinct_tasks(1000).value == 1000
+    generate = household.generate
+
+    def one_of_five(rng: np.random.Generator, *how: Any) -> Task:
+        return generate(np.random.default_rng(int(rng.integers(5))), *how)
+
+    monkeypatch.setattr(household, "generate", one_of_five)
+    assert distinct_tasks(100).value == 5
+
+
 def test_what_is_not_declared_has_no_row(corridor):
-    assert [row.name for row in measure(corridor, TINY)] == ["Corridor-v0: reset", "Corridor-v0: step", "Corridor-v0: admissible_actions"]
+    assert [row.name for row in measure(corridor, TINY)] == [
+        "Corridor-v0: reset",
+        "Corridor-v0: reset again",
+        "Corridor-v0: step",
+        "Corridor-v0: admissible_actions",
+    ]
 
 
 def test_a_plan_is_the_whole_episode_of_the_policy():
