@@ -47,7 +47,7 @@ def tree_cost_picture(found: Sequence["Comparison"], asked: float) -> Figure:
     from benchmarks.rollouts.tree_cost import COSTS
 
     worlds, policies = (list(dict.fromkeys(names)) for names in zip(*((each.world, each.policy) for each in found), strict=True))
-    figure = _figure(9.0, 0.8 + 3.0 * len(worlds))
+    figure = _figure(4.5 * len(policies), 0.8 + 3.0 * len(worlds))
     panels = figure.subplots(len(worlds), len(policies), sharey=True, squeeze=False)
     for axes, (world, policy) in zip(panels.flat, product(worlds, policies), strict=True):
         shown = [each for each in found if (each.world, each.policy) == (world, policy)]
@@ -55,8 +55,9 @@ def tree_cost_picture(found: Sequence["Comparison"], asked: float) -> Figure:
             at = np.arange(len(shown)) + 0.26 * (place - 1)
             axes.bar(at, [100 * each.saved_C[place] for each in shown], width=0.24, color=_COLOURS[place], label=cost)
             axes.vlines(at, *(100 * np.array([each.interval_C2()[place] for each in shown])).T, color=_INK, lw=0.8)
-        axes.set_xticks(range(len(shown)), [f"{each.rule}\n{each.roots} + {each.forks}" for each in shown])
-        axes.set_title(f"{world}: {policy}", fontsize=8, loc="left")
+        rules = [each.rule.replace("_", "\n", 1).replace("_", " ") for each in shown]
+        axes.set_xticks(range(len(shown)), [f"{rule}\n{each.roots} + {each.forks}" for rule, each in zip(rules, shown, strict=True)])
+        axes.set_title(f"{world}: expert, {policy}", fontsize=8, loc="left")
         axes.axhline(0, color=_INK, lw=0.8)
         _asked(axes, 100 * asked)
         _dress(axes, "branching rule, roots + forks", "% fewer per distinct leaf" if axes in panels[:, 0] else "")

@@ -3,6 +3,9 @@
 Counted are tokens that are computed (prompts and samples), tokens that are sampled, and model calls (turns that are sampled). Leaves are
 distinct where their sequences differ, from the root to the leaf. All is counted by the sampler, and holds for any engine that keeps a
 fork's prefix.
+
+A fork saves the turns before it. Forks that start anywhere save half a rollout each, so F of them among R + F leaves save at most
+F / (2 (R + F)) of the turns; and where the policy does again what it did, a fork ends in a leaf that is there already.
 """
 
 from collections.abc import Sequence
@@ -23,9 +26,9 @@ from tree_rollout import Sampler, SamplerReport, SamplerSettings, Task, Trajecto
 ASKED = 0.4
 """By how much less a leaf should cost."""
 COSTS = ("computed tokens", "sampled tokens", "model calls")
-POLICIES = {"expert, a fifth of its actions at random": 0.2, "random play": 1.0}
-"""Share of random actions."""
-RULES = ("topk_entropy", "uniform_depth")
+POLICIES = {"a fifth at random": 0.2, "half at random": 0.5, "all at random": 1.0}
+"""Share of turns whose action is drawn at random; in the others the expert acts, always alike."""
+RULES = ("topk_entropy", "signal_per_token", "uniform_depth")
 """The packaged benchmark's branching rule first."""
 SHAPES = ((3, 3), (2, 14))
 """Roots and forks; the packaged benchmark's first."""
@@ -102,9 +105,9 @@ class Comparison:
             tree, alone = self.tree.per_leaf()[place], self.alone.per_leaf()[place]
             note = (
                 f"{100 * self.saved_C[place]:.1f} % fewer, 95 % interval [{low:.1f}, {high:.1f}], asked: {100 * ASKED:g} %; "
-                f"{len(self.tree.leaves_K)} tasks, {self.policy}; {shares}"
+                f"{len(self.tree.leaves_K)} tasks; {shares}"
             )
-            name = f"{cost} per leaf: {self.world}, {self.rule}, {self.roots} roots + {self.forks} forks, {self.policy.partition(',')[0]}"
+            name = f"{cost} per leaf: {self.world}, {self.rule}, {self.roots} roots + {self.forks} forks, {self.policy}"
             found.append(Row(name, float(tree), cost.split()[-1], float(alone), float(alone / tree), note))
         return found
 
