@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from envs.alfworld.engine_package import VARIABLE
 from envs.alfworld.game import SPLITS, Game, Parameters, TaskType
-from envs.alfworld.library import VARIABLE
 from envs.errors import EnvironmentArgumentError, MissingNeedError
 from envs.needs import DataNeed
 

@@ -11,8 +11,8 @@ import random
 import threading
 from typing import Any
 
+from envs.alfworld.engine_package import module
 from envs.alfworld.history import Turn
-from envs.alfworld.library import module
 from envs.alfworld.world import World
 
 IDLE = "look"

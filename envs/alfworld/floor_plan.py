@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.alfworld.library import constants, layout_data, layout_file
+from envs.alfworld.engine_package import constants, layout_data, layout_file
 
 LAMPS = ("DeskLamp", "FloorLamp")
 _MANY = {"StoveBurner": 4}

@@ -5,9 +5,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from envs.alfworld.engine_package import constants, domain, goals, grammar
 from envs.alfworld.floor_plan import STEP, FloorPlan, floor_plan, numbers
 from envs.alfworld.game import Game, Parameters, TaskType
-from envs.alfworld.library import constants, domain, goals, grammar
 from envs.alfworld.problem import Thing, goal_pddl, problem
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from envs.alfworld.library import module
+from envs.alfworld.engine_package import module
 from envs.alfworld.quiet import alone_and_quiet
 
 _FREE: list[Any] = []

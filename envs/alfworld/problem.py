@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from envs.alfworld.engine_package import constants, goals
 from envs.alfworld.floor_plan import LAMPS, FloorPlan, Location
 from envs.alfworld.game import Parameters
-from envs.alfworld.library import constants, goals
 
 _SPELLING = {"-": "_minus_", "#": "-", "|": "_bar_", "+": "_plus_", ".": "_dot_", ",": "_comma_"}
 _SPELT = re.compile("[" + re.escape("".join(_SPELLING)) + "]")

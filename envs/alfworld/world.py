@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from envs.alfworld.engine_package import module
 from envs.alfworld.game import Game
-from envs.alfworld.library import module
 from envs.alfworld.planner import Operator, Planner
 
 NOTHING_HAPPENS = "Nothing happens."

@@ -8,10 +8,10 @@ import pytest
 from benchmarks import alfworld_crosscheck as crosscheck
 from envs import EnvironmentArgumentError, MissingNeedError
 from envs.alfworld import data_folder
+from envs.alfworld.engine_package import module
 from envs.alfworld.env import AlfworldEnv
 from envs.alfworld.game import SPLITS
 from envs.alfworld.generator import generate
-from envs.alfworld.library import module
 from envs.alfworld.world import World
 from envs.household.alfworld_rules import AlfworldHousehold
 from envs.household.env import HouseholdEnv

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
+from envs.alfworld.engine_package import module
 from envs.alfworld.env import AlfworldEnv
 from envs.alfworld.expert import Expert
 from envs.alfworld.game import TaskType
-from envs.alfworld.library import module
 
 
 def played(env: AlfworldEnv) -> tuple[bool, list[str]]:

@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from envs.alfworld.engine_package import constants
 from envs.alfworld.floor_plan import floor_plan, numbers
 from envs.alfworld.game import SPLITS, Game, TaskType
 from envs.alfworld.generator import generate
-from envs.alfworld.library import constants
 
 ROOMS = ("Kitchen", "LivingRoom", "Bedroom", "Bathroom")
 
