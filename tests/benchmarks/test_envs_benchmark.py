@@ -1,5 +1,7 @@
 """The benchmark of environments measures all that an environment declares, and nothing that it does not."""
 
+import copy
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 import envs
-from benchmarks.envs import Scale, kept_bytes, measure, outcomes, play, steps_per_s
+from benchmarks.envs import Scale, call_us, in_both, kept_bytes, measure, outcomes, play, steps_per_s, works_elsewhere
 from envs import registry
 
 TINY = Scale(repeats=2, episodes=3, tasks=4)
@@ -70,12 +72,54 @@ def test_a_plan_is_the_whole_episode_of_the_policy():
 
 def test_outcomes_count_solved_tasks_and_turns(corridor):
     env = envs.make(corridor.id, max_turns=3)
-    solved, lengths = outcomes(env, lambda env: "go on", 5)
+    solved, lengths = outcomes(env, lambda env: "go on", Scale(1, 1, 5))
     assert (solved.successes, solved.trials, lengths) == (5, 5, [3] * 5)
-    assert outcomes(env, lambda env: "wait", 5)[0].successes == 0
+    assert outcomes(env, lambda env: "wait", Scale(1, 1, 5))[0].successes == 0
 
 
 def test_memory_is_what_each_kept_state_costs(corridor):
     env = envs.make(corridor.id)
     episode = play(env, 0, lambda env: "go on")
     assert 90_000 < kept_bytes(env, [episode] * 5, lambda: bytearray(100_000)) < 110_000
+
+
+def test_a_row_ends_after_its_time_with_one_measurement_at_least(corridor):
+    env = envs.make(corridor.id, max_turns=3)
+    solved, lengths = outcomes(env, lambda env: "go on", Scale(1, 1, 1000, seconds=0))
+    assert (solved.successes, lengths) == (1, [3])
+    assert list(Scale(1, 1, 1).up_to(3)) == [0, 1, 2] and list(Scale(1, 1, 1, seconds=-1).up_to(3)) == [0]
+
+
+def test_a_call_that_takes_long_is_made_once():
+    calls: list[int] = []
+
+    def call() -> None:
+        calls.append(len(calls))
+        time.sleep(0.03 if len(calls) == 1 else 0)
+
+    assert call_us(call, 7, time.perf_counter) >= 30_000 and len(calls) == 1
+    assert call_us(call, 7, time.perf_counter) < 30_000 and len(calls) == 1 + 1 + 7
+
+
+def test_what_instances_share_is_no_part_of_a_deep_copy():
+    one, other = (envs.make("branchwise/Search-v0", countries=4) for _ in range(2))
+    one.reset(seed=0)
+    shared = in_both(one, other)
+    copied: Any = copy.deepcopy(one, dict(shared))
+    assert copied._source is vars(one)["_source"] and id(vars(one)["_source"]) in shared
+    assert copied._state is not vars(one)["_state"] or id(vars(one)["_state"]) in shared
+    assert copied.np_random is not one.np_random and id(one) not in shared
+
+
+@pytest.mark.parametrize(
+    ("name", "elsewhere"), [("Household", False), ("TextWorldExpress", True), ("ShopBrowser", True), ("ALFWorld", False)]
+)
+def test_other_programs_are_timed_by_the_wall(name, elsewhere):
+    assert works_elsewhere(envs.spec(f"branchwise/{name}-v0")) == elsewhere
+
+
+@pytest.mark.slow
+def test_an_environment_in_java_has_all_columns():
+    rows = {row.name.partition(": ")[2]: row for row in measure(envs.spec("branchwise/TextWorldExpress-v0"), Scale(1, 1, 1, splits=1))}
+    assert {"reset", "step", "snapshot + restore, against replay", "snapshot"} <= set(rows)
+    assert all(row.value > 0 for row in rows.values())
