@@ -17,31 +17,28 @@ class FolderLock:
 
     def acquire(self) -> bool:
         """Take the lock if nobody has it; False where another process does."""
+        self._descriptor = self._locked(fcntl.LOCK_EX)
+        return self._descriptor is not None
+
+    def is_held(self) -> bool:
+        """Whether another process has the lock now."""
+        descriptor = self._locked(fcntl.LOCK_SH)
+        if descriptor is not None:
+            os.close(descriptor)
+        return descriptor is None
+
+    def _locked(self, operation: int) -> int | None:
+        """An open folder with the lock on it; None where another process has it."""
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 os.close(descriptor)
                 if isinstance(error, BlockingIOError):
-                    return False
+                    return None
                 raise
-        self._descriptor = descriptor
-        return True
-
-    def is_held(self) -> bool:
-        """Whether another process has the lock now."""
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-        finally:
-            os.close(descriptor)
-        return False
+        return descriptor
 
     def release(self) -> None:
         """Give it back; harmless when repeated."""

@@ -141,6 +141,14 @@ class RunFolder:
             raise RunFolderError(f"{self.config} cannot be read: {error}") from error
         return restore_config(self._without_format(text), str(self.config))
 
+    def read_result(self) -> dict[str, Any] | None:
+        """What the run wrote into result.json at its end; None where it has not ended, or the file is none."""
+        try:
+            result = json.loads(self.result.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return result if isinstance(result, dict) else None
+
     def _without_format(self, text: str) -> str:
         """The configuration alone; raises where the folder is of another version."""
         try:

@@ -61,13 +61,13 @@ def compare_signatures(
     summaries = _chosen(trace, tree)
     tasks: dict[str, list[TreeSummary]] = {}
     for summary in summaries:
-        tasks.setdefault(task_key(TrajectoryTree(summary.env_id, summary.seed, summary.env_kwargs)), []).append(summary)
+        tasks.setdefault(task_key(summary), []).append(summary)
     drawn = sample_tasks({task: sum(summary.turns for summary in members) for task, members in tasks.items()}, samples, seed)
     exact, tallies = ExactStates(), [SignatureTally(signature, label) for label, signature in signatures.items()]
     progress.stage("reading trees", total=len(summaries))
     done = turns = 0
     for task, members in tasks.items():
-        trees = [_as_appended(trace, summary) for summary in members]
+        trees = [trace.tree(summary.id, forks=False) for summary in members]
         known = _exact_states(exact, trees) if task in drawn else {}
         for tally in tallies:
             tally.add(trees, [summary.id for summary in members], known)
@@ -88,12 +88,6 @@ def _chosen(trace: Trace, tree: int | None) -> list[TreeSummary]:
     if not chosen:
         trace.tree(tree)  # Raises the error that says which trees there are.
     return chosen
-
-
-def _as_appended(trace: Trace, summary: TreeSummary) -> TrajectoryTree:
-    """The tree without the forks that were added to it."""
-    tree = trace.tree(summary.id)
-    return TrajectoryTree(tree.env_id, tree.seed, tree.env_kwargs, tree.turns[: summary.turns]) if summary.forks else tree
 
 
 def _exact_states(exact: ExactStates, trees: Sequence[TrajectoryTree]) -> dict[Place, str]:

@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import networkx as nx
 
@@ -141,9 +141,28 @@ class StateGraph:
         return sum(len(digests) > 1 for digests in seen.values())
 
 
-def task_key(tree: TrajectoryTree) -> str:
-    """Equal for trees of one task: environment, arguments and seed."""
-    return json.dumps([tree.env_id, tree.env_kwargs, tree.seed], sort_keys=True)
+class OfTask(Protocol):
+    """A task, or what is of one: a tree, its summary."""
+
+    @property
+    def env_id(self) -> str:
+        """Which environment."""
+        ...
+
+    @property
+    def env_kwargs(self) -> Mapping[str, object]:
+        """Its arguments."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Which initial state."""
+        ...
+
+
+def task_key(task: OfTask) -> str:
+    """Equal for one task and its trees, in this process and in any other: environment, arguments and seed as JSON."""
+    return json.dumps([task.env_id, dict(task.env_kwargs), task.seed], sort_keys=True)
 
 
 def count_merges(trees: Sequence[TrajectoryTree]) -> MergeReport:

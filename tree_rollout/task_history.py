@@ -3,7 +3,6 @@
 All that is kept can be written as JSON and read back; what is read is checked to the last number.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from tree_rollout.errors import TaskHistoryError
+from tree_rollout.state_graph import task_key
 from tree_rollout.task import Task
 from tree_rollout.task_outcomes import TaskOutcomes
 from tree_rollout.tree import TrajectoryTree
@@ -22,8 +22,8 @@ _FIELDS = {"attempts", "solved", "streak", "sign", "recent"}
 
 
 def key_of(task: Task | TrajectoryTree) -> str:
-    """Equal for one task and its trees, in this process and in any other: environment, arguments and seed as JSON."""
-    return json.dumps([task.env_id, dict(task.env_kwargs), task.seed], sort_keys=True)
+    """The name of a task in a history."""
+    return task_key(task)
 
 
 @dataclass(frozen=True, slots=True)

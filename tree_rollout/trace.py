@@ -22,7 +22,7 @@ from tree_rollout.errors import TraceError, UnknownTreeError
 from tree_rollout.trace_codec import Row
 from tree_rollout.trace_file import TraceFile
 from tree_rollout.trace_search import collect_texts
-from tree_rollout.trace_segment import MAX_TREE_BYTES, Segment, decode_turns, encode_segment, read_blobs, read_segments, store_blobs
+from tree_rollout.trace_segment import MAX_TREE_BYTES, Segment, decode_turns, encode_segment, read_advantages, read_segments, store_blobs
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.tree_query import TreeQuery
 from tree_rollout.tree_summary import SUMMARY_COLUMNS, TreeSummary
@@ -186,25 +186,23 @@ class Trace:
         with self._file.reading() as connection, _located(f"tree {tree_id}"):
             return _read_entry(connection, tree_id).summary
 
-    def tree(self, tree_id: int) -> TrajectoryTree:
-        """The whole tree with the forks added to it, as it was recorded (without snapshots)."""
+    def tree(self, tree_id: int, forks: bool = True) -> TrajectoryTree:
+        """The whole tree as it was recorded (without snapshots), with the forks added to it, or as it was appended, without them."""
         with self._file.reading() as connection, _located(f"tree {tree_id}"):
             entry, segments = _load(connection, tree_id)
-            turns = list(decode_turns(connection, segments))
+            turns = list(decode_turns(connection, segments if forks else segments[:1]))
             return TrajectoryTree(entry.summary.env_id, entry.summary.seed, entry.summary.env_kwargs, turns)
 
     def advantages(self, tree_id: int) -> npt.NDArray[np.float64] | None:
         """One number per turn, shape (N,), NaN for the turns of added forks; None where the tree was recorded without."""
         with self._file.reading() as connection, _located(f"tree {tree_id}"):
             entry, segments = _load(connection, tree_id)
-            for name, dtype, length, address in segments[0].array_rows if segments else []:
-                if name == "advantages":
-                    advantages_N = np.full(entry.summary.turns + entry.summary.fork_turns, np.nan)
-                    advantages_N[: entry.summary.turns] = codec.decode_array(
-                        read_blobs(connection, [address])[address], name, dtype, length
-                    )
-                    return advantages_N
-        return None
+            recorded_N = read_advantages(connection, segments)
+            if recorded_N is None:
+                return None
+            advantages_N = np.full(entry.summary.turns + entry.summary.fork_turns, np.nan)
+            advantages_N[: entry.summary.turns] = recorded_N
+            return advantages_N
 
     def content_digest(self) -> str:
         """Equal for traces that hold the same trees, turns, arrays and forks at the same places.

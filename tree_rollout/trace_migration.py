@@ -6,13 +6,10 @@ keeps that digest, so that it does not pass afterwards either, and reading it sa
 
 import sqlite3
 from collections.abc import Callable
-from itertools import islice
-
-import numpy as np
 
 from tree_rollout import trace_codec as codec
 from tree_rollout.errors import TraceError
-from tree_rollout.trace_segment import decode_turns, read_blobs, read_segments
+from tree_rollout.trace_segment import decode_turns, read_advantages, read_segments
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.tree_summary import TreeSummary
 
@@ -42,7 +39,7 @@ def _summaries_of_depth_returns_and_advantages(connection: sqlite3.Connection) -
             continue
         tree_id = values[0]
         try:
-            added = _added_2(connection, tree_id, turns=values[6])
+            added = _added_2(connection, tree_id)
         except (TraceError, ValueError, TypeError, KeyError, IndexError, OverflowError):
             # Its turns cannot be read; that is said when somebody asks for them.
             added = (None,) * len(_ADDED_2)
@@ -50,15 +47,11 @@ def _summaries_of_depth_returns_and_advantages(connection: sqlite3.Connection) -
         connection.execute(f"UPDATE trees SET {marks} WHERE id = ?", (*added, codec.chain(b"", [lifted]), tree_id))
 
 
-def _added_2(connection: sqlite3.Connection, tree_id: int, turns: int) -> codec.Row:
-    """The figures `_ADDED_2` of a tree as it was appended, which its first `turns` turns are."""
-    segments = read_segments(connection, tree_id)
-    tree = TrajectoryTree("", 0, turns=list(islice(decode_turns(connection, segments), turns)))
-    advantages_N = None
-    for name, dtype, length, address in segments[0].array_rows if segments else []:
-        if name == "advantages":
-            advantages_N = codec.decode_array(read_blobs(connection, [address])[address], name, dtype, length).astype(np.float64)
-    summary = TreeSummary.of(tree, 0, 0, advantages_N)
+def _added_2(connection: sqlite3.Connection, tree_id: int) -> codec.Row:
+    """The figures `_ADDED_2` of a tree as it was appended, which its first segment is."""
+    segments = read_segments(connection, tree_id)[:1]
+    tree = TrajectoryTree("", 0, turns=list(decode_turns(connection, segments)))
+    summary = TreeSummary.of(tree, 0, 0, read_advantages(connection, segments))
     return tuple(getattr(summary, name) for name in _ADDED_2)
 
 

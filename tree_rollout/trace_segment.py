@@ -93,6 +93,14 @@ def decode_turns(connection: sqlite3.Connection, segments: Sequence[Segment]) ->
         yield from _segment_turns(segment, text_of, raws)
 
 
+def read_advantages(connection: sqlite3.Connection, segments: Sequence[Segment]) -> npt.NDArray[np.float64] | None:
+    """One number per turn of the first segment, which is the tree as it was appended; None where it was recorded without."""
+    for name, dtype, length, address in segments[0].array_rows if segments else []:
+        if name == "advantages":
+            return codec.decode_array(read_blobs(connection, [address])[address], name, dtype, length)
+    return None
+
+
 def _segment_turns(segment: Segment, text_of: Mapping[bytes, str], raws: Mapping[bytes, bytes]) -> Iterator[Turn]:
     arrays = {
         name: codec.decode_array(raws[address], name, dtype, length)

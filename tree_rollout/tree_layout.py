@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tree_rollout.tree import TrajectoryTree
+from tree_rollout.walk import depths, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class TreeLayout:
     order_N: npt.NDArray[np.int32]
     """Turns depth first: each before what continues it, the eldest continuation at once."""
     level_N: npt.NDArray[np.int32]
-    """How many times the way to a turn left an eldest continuation; roots after the first count as such."""
+    """How many times the way from its root to a turn left an eldest continuation."""
     rows: int
     columns: int
 
@@ -28,22 +29,28 @@ class TreeLayout:
 def lay_out(tree: TrajectoryTree) -> TreeLayout:
     """The layout of a tree."""
     count = len(tree.turns)
-    column_N, row_N, level_N = (np.zeros(count, np.int32) for _ in range(3))
+    row_N, level_N = np.zeros(count, np.int32), np.zeros(count, np.int32)
     order: list[int] = []
     rows = 0
-    pending = [(root, 0) for root in reversed(tree.children(-1))]
-    while pending:
-        index, level = pending.pop()
+    for index, enters in walk(tree):
+        if not enters:
+            continue
         parent = tree.turns[index].parent
-        column_N[index] = 0 if parent < 0 else column_N[parent] + 1
-        level_N[index] = level
+        if parent >= 0:
+            level_N[index] = level_N[parent] + (tree.children(parent)[0] != index)
         row_N[index] = rows
         order.append(index)
-        children = tree.children(index)
-        rows += not children
-        pending.extend((child, level + 1) for child in reversed(children[1:]))
-        pending.extend((child, level) for child in children[:1])
+        rows += not tree.children(index)
+    column_N = np.array(depths(tree), np.int32)
     return TreeLayout(column_N, row_N, np.array(order, np.int32), level_N, rows, int(column_N.max(initial=-1)) + 1)
+
+
+def path_returns(tree: TrajectoryTree) -> npt.NDArray[np.float64]:
+    """The sum of rewards from the root down to each turn, shape (N,)."""
+    returns: list[float] = []
+    for turn in tree.turns:
+        returns.append(turn.reward + (returns[turn.parent] if turn.parent >= 0 else 0.0))
+    return np.array(returns, np.float64)
 
 
 def outcome_values(tree: TrajectoryTree) -> npt.NDArray[np.float64]:
@@ -51,18 +58,19 @@ def outcome_values(tree: TrajectoryTree) -> npt.NDArray[np.float64]:
 
     It is what path weighting makes of the outcomes: more forks below one turn do not count that turn's outcome more.
     """
-    count = len(tree.turns)
-    returns_N = np.zeros(count)
-    for index, turn in enumerate(tree.turns):
-        returns_N[index] = turn.reward + (returns_N[turn.parent] if turn.parent >= 0 else 0.0)
-    values_N = np.full(count, np.nan)
-    for index in range(count - 1, -1, -1):
+    returns_N = path_returns(tree)
+    values_N = np.full(len(tree.turns), np.nan)
+    for index in range(len(tree.turns) - 1, -1, -1):
         children = tree.children(index)
-        if not children:
-            reason = tree.turns[index].stop_reason
-            values_N[index] = returns_N[index] if reason is None or reason.counts else np.nan
+        if children:
+            values_N[index] = mean_known(values_N[children])
             continue
-        below = values_N[children]
-        known = below[~np.isnan(below)]
-        values_N[index] = known.mean() if len(known) else np.nan
+        reason = tree.turns[index].stop_reason
+        values_N[index] = returns_N[index] if reason is None or reason.counts else np.nan
     return values_N
+
+
+def mean_known(values: npt.NDArray[np.float64]) -> float:
+    """The mean of those that are not NaN; NaN where there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -1,6 +1,5 @@
 """A summary says what a recorded tree amounts to without its texts and arrays; adding a fork later does not change its figures."""
 
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
@@ -10,6 +9,8 @@ import numpy.typing as npt
 from tree_rollout.state_graph import count_merges
 from tree_rollout.trace_codec import Row, decode_json, encode_json
 from tree_rollout.tree import TrajectoryTree
+from tree_rollout.tree_layout import path_returns
+from tree_rollout.walk import depths
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,8 @@ class TreeSummary:
         leaves = tree.leaves()
         counted = [leaf for leaf in leaves if (reason := tree.turns[leaf].stop_reason) is None or reason.counts]
         merges = count_merges([tree])
-        depths_N, returns_N = _along_paths(tree)
-        returns = _range([returns_N[leaf] for leaf in counted])
-        advantages = _range([] if advantages_N is None else advantages_N)
+        returns = _range(path_returns(tree)[counted])
+        advantages = _range(np.zeros(0) if advantages_N is None else advantages_N)
         return cls(
             id=0,
             iteration=iteration,
@@ -81,7 +81,7 @@ class TreeSummary:
             merged_turns=merges.merged_turns,
             convergent_turns=merges.convergent_turns,
             self_merges=merges.self_merges,
-            depth=max(depths_N, default=0),
+            depth=max(depths(tree), default=-1) + 1,
             branches=sum(turn.origin is not None and turn.origin.kind == "branch" for turn in tree.turns),
             sampled_tokens=sum(int(np.count_nonzero(turn.mask_T)) for turn in tree.turns),
             return_min=returns[0],
@@ -116,17 +116,7 @@ class TreeSummary:
         return cls(**values)
 
 
-def _along_paths(tree: TrajectoryTree) -> tuple[list[int], list[float]]:
-    """For each turn, the number of turns and the sum of rewards from its root down to it."""
-    depths_N, returns_N = [0] * len(tree.turns), [0.0] * len(tree.turns)
-    for index, turn in enumerate(tree.turns):
-        above = turn.parent
-        depths_N[index] = 1 if above < 0 else depths_N[above] + 1
-        returns_N[index] = turn.reward if above < 0 else returns_N[above] + turn.reward
-    return depths_N, returns_N
-
-
-def _range(numbers: Sequence[float] | npt.NDArray[np.float64]) -> tuple[float, float] | tuple[None, None]:
+def _range(numbers: npt.NDArray[np.float64]) -> tuple[float, float] | tuple[None, None]:
     """The least and the largest; neither where there are none, or one is not finite."""
     if not len(numbers) or not np.isfinite(numbers).all():
         return None, None

@@ -12,8 +12,9 @@ from trainer.configured_agent import configured_agent
 from trainer.progress import Progress
 from trainer.run_folder import RunFolder
 from trainer.sft.lessons import Lessons
-from trainer.sft.recorded_run import RecordedRun, task_key
+from trainer.sft.recorded_run import RecordedRun
 from trainer.tree_encoding import TreeEncoder
+from tree_rollout.state_graph import task_key
 from tree_rollout.trace import Trace
 
 ALL = {"sft.keep": "top:1000"}

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer.errors import UsageError
-from trainer.recorded.lines import head, print_table, say, table_of
-from trainer.recorded.lookup import find_place
+from trainer.recorded.lines import head, outcome_of, print_table, say, table_of
+from trainer.recorded.lookup import find_place, known_advantages
 from trainer.recorded.place import Place
 from trainer.run_folder import RunFolder
+from tree_rollout.state_graph import task_key
 from tree_rollout.trace import Trace
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.turn import Turn
@@ -59,11 +60,9 @@ def compare_rollouts(folder: RunFolder, first: Place, second: Place, console: Co
         sides = []
         for place in (first, second):
             summary, tree = find_place(trace, place)
-            advantages_N = trace.advantages(summary.id)
-            path = _rollout(tree, place.turn)
-            sides.append((summary, tree, path, np.full(len(tree.turns), np.nan) if advantages_N is None else advantages_N))
+            sides.append((summary, tree, _rollout(tree, place.turn), known_advantages(trace, summary)))
     (one, tree, path, _), (other, other_tree, other_path, _) = sides
-    if _task(tree) != _task(other_tree):
+    if task_key(tree) != task_key(other_tree):
         raise UsageError(
             f"trees {one.id} and {other.id} are of different tasks (seeds {one.seed} and {other.seed}), so their rollouts share no state; "
             f"`branchwise trees {folder.path} --where 'seed == {one.seed}'` finds others of the first task"
@@ -78,9 +77,8 @@ def compare_rollouts(folder: RunFolder, first: Place, second: Place, console: Co
         say(console, f"\nthey part at\n{turns[alignment.shared].observation}", "dim")
     print_table(console, _side_by_side(alignment, sides[0][1:], sides[1][1:]))
     for name, side in (("A", turns), ("B", others)):
-        end = side[-1]
-        outcome = "solved" if end.success else f"not solved ({end.stop_reason})"
-        say(console, f"{name}: {outcome} after {len(side)} turns, return {sum(turn.reward for turn in side):g}", "bold")
+        outcome, total = outcome_of(side)
+        say(console, f"{name}: {outcome} after {len(side)} turns, return {total:g}", "bold")
     return 0 if alignment.shared == len(turns) == len(others) else 1
 
 
@@ -124,10 +122,6 @@ def _rollout(tree: TrajectoryTree, turn: int | None) -> list[int]:
     return tree.path(index)
 
 
-def _task(tree: TrajectoryTree) -> str:
-    return json.dumps([tree.env_id, tree.seed, tree.env_kwargs], sort_keys=True)
-
-
 @dataclass(frozen=True, slots=True)
 class SharedTask:
     """One task that both runs met."""
@@ -159,7 +153,7 @@ def shared_tasks(first: RunFolder, second: RunFolder, seed: int = 0) -> RunCompa
     one, other = (_successes(folder.trace) for folder in (first, second))
     tasks = [
         SharedTask(
-            json.loads(task)[1],
+            json.loads(task)[2],
             (float(np.mean([share for _, share in one[task]])), float(np.mean([share for _, share in other[task]]))),
             ([tree for tree, _ in one[task]], [tree for tree, _ in other[task]]),
         )
@@ -200,8 +194,7 @@ def _successes(path: Path) -> dict[str, list[tuple[int, float]]]:
     with Trace.open(path, readonly=True) as trace:
         for summary in trace.trees():
             if summary.success_share is not None:
-                task = json.dumps([summary.env_id, summary.seed, summary.env_kwargs], sort_keys=True)
-                found.setdefault(task, []).append((summary.id, summary.success_share))
+                found.setdefault(task_key(summary), []).append((summary.id, summary.success_share))
     return found
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 
 from trainer.recorded.human_policy import HumanPolicy, LeftError
-from trainer.recorded.lines import head, say
+from trainer.recorded.lines import head, outcome_of, say
 from trainer.recorded.lookup import find_place
 from trainer.recorded.place import Place
 from trainer.recorded.replaying import environment
@@ -17,7 +17,6 @@ from tree_rollout.turn import Turn
 
 UNTIL_END = 10_000
 """Turns of a fork that goes on until the environment ends it; one that never ends is cut there."""
-POLICIES = ("expert", "random", "checkpoint", "human", "openai")
 
 
 def fork_tree(
@@ -73,6 +72,5 @@ def _print_fork(console: Console, indices: Sequence[int], turns: Sequence[Turn])
     for index, turn in zip(indices, turns, strict=True):
         say(console, f"      {turn.observation}", "dim")
         say(console, f"{index:>5} {turn.action}", "" if turn.valid else "yellow")
-    total, last = sum(turn.reward for turn in turns), turns[-1]
-    outcome = "solved" if last.success else f"not solved ({last.stop_reason})"
+    outcome, total = outcome_of(turns)
     say(console, f"recorded {len(turns)} turns as {indices[0]} to {indices[-1]}: {outcome}, return {total:g}", "bold")

@@ -1,6 +1,6 @@
 """How recorded trees look in the terminal: texts of environments and policies as they are, without markup, and nothing cut."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tree_rollout.tree import TrajectoryTree
+from tree_rollout.tree_layout import lay_out
 from tree_rollout.tree_summary import TreeSummary
 from tree_rollout.turn import Turn
 
@@ -43,13 +44,8 @@ def head(summary: TreeSummary) -> str:
 
 def outline(tree: TrajectoryTree) -> Iterator[tuple[int, int]]:
     """Turns depth first with the number of forks above each, so that the eldest continuation stays in its parent's column."""
-    pending = [(index, 0) for index in reversed(tree.children(-1))]
-    while pending:
-        index, depth = pending.pop()
-        yield index, depth
-        children = tree.children(index)
-        pending.extend((child, depth + 1) for child in reversed(children[1:]))
-        pending.extend((child, depth) for child in children[:1])
+    layout = lay_out(tree)
+    return zip(layout.order_N.tolist(), layout.level_N.tolist(), strict=True)
 
 
 def turn_line(index: int, depth: int, turn: Turn, *notes: str) -> Text:
@@ -60,6 +56,12 @@ def turn_line(index: int, depth: int, turn: Turn, *notes: str) -> Text:
     shown = ", ".join(note for note in told if note)
     line.append(f"  {shown}" if shown else "", style="dim")
     return line
+
+
+def outcome_of(turns: Sequence[Turn]) -> tuple[str, float]:
+    """How a rollout ended, in words, and the sum of its rewards."""
+    last = turns[-1]
+    return "solved" if last.success else f"not solved ({last.stop_reason})", sum(turn.reward for turn in turns)
 
 
 def origin_of(turn: Turn) -> str:

@@ -1,7 +1,6 @@
 """Lists to choose from: the runs of a folder, and the trees of a run that a condition finds."""
 
 import datetime
-import json
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +86,7 @@ def _last_iteration(folder: RunFolder) -> int:
 def _success(folder: RunFolder) -> str:
     """Sampled success before and after; from result.json, which a run writes at its end."""
     try:
-        result: Any = json.loads(folder.result.read_text(encoding="utf-8"))
-        success = result["success"]["sampled"]
+        success: Any = (folder.read_result() or {})["success"]["sampled"]
         return f"{100 * success['before']['rate']:.1f} -> {100 * success['after']['rate']:.1f} %"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return "-"

@@ -1,11 +1,20 @@
 """From a place to what was recorded there."""
 
+import numpy as np
+import numpy.typing as npt
+
 from trainer.errors import RunFolderError
 from trainer.recorded.place import Place
 from tree_rollout.errors import ForkError
 from tree_rollout.trace import Trace
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.tree_summary import TreeSummary
+
+
+def known_advantages(trace: Trace, summary: TreeSummary) -> npt.NDArray[np.float64]:
+    """One number per turn, forks included, shape (N,); NaN where a turn has none."""
+    advantages_N = trace.advantages(summary.id)
+    return np.full(summary.turns + summary.fork_turns, np.nan) if advantages_N is None else advantages_N
 
 
 def find_place(trace: Trace, place: Place) -> tuple[TreeSummary, TrajectoryTree]:

@@ -54,7 +54,7 @@ def recredited(trace: Trace, config: Config, method: CreditConfig, iterations: l
         if iterations is None or summary.iteration in iterations:
             batches.setdefault(summary.iteration, []).append(summary)
     for iteration, summaries in batches.items():
-        trees = [_as_recorded(trace.tree(summary.id), summary.turns) for summary in summaries]
+        trees = [trace.tree(summary.id, forks=False) for summary in summaries]
         given = assign(trees, method, config.reward, iteration).trees
         for summary, tree, after in zip(summaries, trees, given, strict=True):
             before_N = trace.advantages(summary.id)
@@ -87,13 +87,6 @@ def recredit(folder: RunFolder, method: CreditConfig, console: Console, *, tree:
         write_whole(out, ("\n".join(lines) + "\n").encode())
         say(console, f"advantages: {out}")
     return 0
-
-
-def _as_recorded(tree: TrajectoryTree, turns: int) -> TrajectoryTree:
-    """The tree without the forks that were added to it later."""
-    if turns == len(tree.turns):
-        return tree
-    return TrajectoryTree(tree.env_id, tree.seed, tree.env_kwargs, tree.turns[:turns])
 
 
 def _named(method: CreditConfig) -> str:

@@ -1,16 +1,13 @@
 """Showing reads what was recorded; nothing is executed."""
 
-from pathlib import Path
-
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from agents.policy_folder import load_tokenizer
-from trainer.errors import TrainerError
 from trainer.recorded.lines import head, origin_of, outline, say, turn_line
-from trainer.recorded.lookup import find_place
+from trainer.recorded.lookup import find_place, known_advantages
 from trainer.recorded.place import Place
+from trainer.recorded.token_texts import TokenTexts
 from trainer.run_folder import RunFolder
 from tree_rollout.trace import Trace
 from tree_rollout.tree import TrajectoryTree
@@ -21,8 +18,7 @@ def show(folder: RunFolder, place: Place, console: Console, tokens: bool) -> int
     """Print a tree, a line per turn; or one turn with all that is known of it, and with `tokens` each token that was sampled."""
     with Trace.open(folder.trace, readonly=True) as trace:
         summary, tree = find_place(trace, place)
-        advantages_N = trace.advantages(summary.id)
-    given_N = np.full(len(tree.turns), np.nan) if advantages_N is None else advantages_N
+        given_N = known_advantages(trace, summary)
     say(console, head(summary), "bold")
     if place.turn is None:
         for index, depth in outline(tree):
@@ -64,17 +60,8 @@ def _show_turn(console: Console, tree: TrajectoryTree, index: int, advantage: fl
 
 def _show_tokens(console: Console, folder: RunFolder, turn: Turn) -> None:
     """Each sampled token as the run's tokenizer reads it, with its log-probability and its entropy."""
-    tokenizer, name = _tokenizer(folder)
-    say(console, f"\ntokens, read by {name}", "bold")
-    for token, logprob, entropy in zip(turn.ids_T[turn.mask_T], turn.logprobs_T[turn.mask_T], turn.entropies_T[turn.mask_T], strict=True):
-        text = repr(tokenizer.decode([int(token)])) if tokenizer is not None else ""
-        say(console, f"{int(token):>8} {text:<24} log-probability {logprob:8.4f}   entropy {entropy:7.4f}")
-
-
-def _tokenizer(folder: RunFolder):
-    """The tokenizer of a policy that the run keeps, and where it lies; None where it keeps none."""
-    try:
-        path: Path = folder.chosen_policy()[1]
-    except TrainerError:
-        return None, "nobody, as the run keeps no policy"
-    return load_tokenizer(path), str(path)
+    reader = TokenTexts.of_run(folder)
+    say(console, f"\ntokens, read by {reader.name}", "bold")
+    ids, mask_T = turn.ids_T[turn.mask_T], turn.mask_T
+    for token, text, logprob, entropy in zip(ids, reader.read(ids), turn.logprobs_T[mask_T], turn.entropies_T[mask_T], strict=True):
+        say(console, f"{int(token):>8} {text!r:<24} log-probability {logprob:8.4f}   entropy {entropy:7.4f}")

@@ -18,8 +18,9 @@ from trainer.demonstrations import batches
 from trainer.errors import RecordedRolloutsError
 from trainer.progress import Progress
 from trainer.sft.keep_rule import Candidate, choose
-from trainer.sft.recorded_run import RecordedRun, task_key
+from trainer.sft.recorded_run import RecordedRun
 from trainer.tree_encoding import KeptTree, TreeEncoder
+from tree_rollout.state_graph import task_key
 
 
 @dataclass(slots=True)

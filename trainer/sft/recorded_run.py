@@ -1,6 +1,5 @@
 """A recorded run is a trace, in a run folder or by itself; it is only read, and what is wrong with it is one sentence."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from trainer.configured_agent import configured_agent
 from trainer.errors import RecordedRolloutsError
 from trainer.run_folder import RunFolder
 from trainer.sft.keep_rule import Candidate
+from tree_rollout.state_graph import task_key
 from tree_rollout.trace import Trace
 from tree_rollout.tree import TrajectoryTree
 from tree_rollout.turn import Turn
@@ -99,11 +99,6 @@ class RecordedRun:
         """How many trees there are."""
         with Trace.open(self.trace, readonly=True) as trace:
             return sum(1 for _ in trace.trees())
-
-
-def task_key(tree: TrajectoryTree) -> str:
-    """Equal for trees of one task."""
-    return json.dumps([tree.env_id, tree.seed, tree.env_kwargs], sort_keys=True)
 
 
 def _candidates(tree: TrajectoryTree, tree_id: int, own_tokens: Callable[[Turn], int]) -> Iterator[Candidate]:

@@ -3,11 +3,10 @@
 from collections import defaultdict
 from typing import Any
 
-import numpy as np
-
 from trainer.viewer.run_answers import RunReader, numbers
 from tree_rollout.state_graph import StateGraph, StateNode
-from tree_rollout.tree_layout import outcome_values
+from tree_rollout.tree import TrajectoryTree
+from tree_rollout.tree_layout import mean_known
 
 _LARGEST = 600
 """States that are drawn; beyond that those with the most turns are, and the answer says how many there are."""
@@ -15,9 +14,9 @@ _LARGEST = 600
 
 def graph_answer(reader: RunReader, tree_id: int) -> dict[str, Any]:
     """Nodes with visits and mean return, edges with their actions."""
-    summary, tree, _ = reader.tree(tree_id)
+    read = reader.tree(tree_id)
+    tree = read.tree
     graph = StateGraph.from_trees([tree])
-    values_N = outcome_values(tree)
     turns_at: dict[StateNode, list[int]] = defaultdict(list)
     edges: dict[tuple[StateNode, StateNode], list[int]] = defaultdict(list)
     for before, after, (_, turn) in graph.graph.edges(keys=True):
@@ -35,14 +34,14 @@ def graph_answer(reader: RunReader, tree_id: int) -> dict[str, Any]:
         row.append(used[depth])
         used[depth] += 1
     return {
-        "tree": summary.id,
+        "tree": read.summary.id,
         "states": len(turns_at),
         "state": [node.state for node in shown],
         "column": column,
         "row": row,
         "visits": [len(turns_at[node]) for node in shown],
         "turn": [min(turns_at[node], default=-1) for node in shown],
-        "value": numbers([_mean(values_N[turns_at[node]]) for node in shown]),
+        "value": numbers([mean_known(read.values_N[turns_at[node]]) for node in shown]),
         "edges": [
             [place[before], place[after], len(turns), tree.turns[turns[0]].action[:80]]
             for (before, after), turns in edges.items()
@@ -51,7 +50,7 @@ def graph_answer(reader: RunReader, tree_id: int) -> dict[str, Any]:
     }
 
 
-def _distances(tree: Any, graph: StateGraph) -> dict[StateNode, int]:
+def _distances(tree: TrajectoryTree, graph: StateGraph) -> dict[StateNode, int]:
     """The fewest turns from a root to each state."""
     distance: dict[StateNode, int] = {}
     frontier = [node for root in tree.children(-1) if (node := graph.node(0, root)) is not None]
@@ -62,8 +61,3 @@ def _distances(tree: Any, graph: StateGraph) -> dict[StateNode, int]:
         frontier = [after for node in fresh for after in graph.graph.successors(node)]
         depth += 1
     return distance
-
-
-def _mean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")

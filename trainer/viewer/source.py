@@ -74,18 +74,22 @@ def as_json(answer: Any) -> str:
 
 
 def _index(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and len(word) < 19):
+    number = _whole(word)
+    if number is None:
         raise NotThereError(f"{word!r} is no number")
-    return int(word)
+    return number
 
 
 def _number(parameters: Parameters, name: str, default: int) -> int:
-    text = parameters.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    number = default if (text := parameters.get(name)) is None else _whole(text)
+    if number is None:
         raise QuestionError(f"{name} is {text!r}; it must be a whole number of at least 0")
-    return int(text)
+    return number
+
+
+def _whole(word: str) -> int | None:
+    """A number that SQLite can hold."""
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 19 else None
 
 
 def opened(paths: list[Path]) -> Source:

@@ -7,10 +7,9 @@ import numpy.typing as npt
 
 from trainer.recorded.lines import origin_of
 from trainer.viewer.errors import NotThereError
-from trainer.viewer.run_answers import RunReader, numbers
-from tree_rollout.state_graph import StateGraph
+from trainer.viewer.run_answers import ReadTree, RunReader, number, numbers
 from tree_rollout.tree import TrajectoryTree
-from tree_rollout.tree_layout import lay_out, outcome_values
+from tree_rollout.tree_layout import lay_out, mean_known
 from tree_rollout.turn import Turn
 
 _LABEL = 120
@@ -19,10 +18,8 @@ _LABEL = 120
 
 def tree_answer(reader: RunReader, tree_id: int) -> dict[str, Any]:
     """A tree's layout and everything that its turns can be coloured by."""
-    summary, tree, advantages_N = reader.tree(tree_id)
-    layout = lay_out(tree)
-    merges = _state_numbers(tree)
-    turns = tree.turns
+    read = reader.tree(tree_id)
+    summary, tree, turns, layout = read.summary, read.tree, read.tree.turns, lay_out(read.tree)
     return {
         "id": summary.id,
         "iteration": summary.iteration,
@@ -42,12 +39,12 @@ def tree_answer(reader: RunReader, tree_id: int) -> dict[str, Any]:
         "valid": [int(turn.valid) for turn in turns],
         "origin": [_origin(turn) for turn in turns],
         "end": [_end(tree, index) for index in range(len(turns))],
-        "state": merges,
+        "state": read.states,
         "colours": {
-            "advantage": numbers(advantages_N),
-            "value": numbers(outcome_values(tree)),
+            "advantage": numbers(read.advantages_N),
+            "value": numbers(read.values_N),
             "entropy": numbers([turn.entropy if turn.mask_T.any() else np.nan for turn in turns]),
-            "visits": numbers(_visits(merges)),
+            "visits": numbers(_visits(read.states)),
             "version": numbers([turn.policy_version for turn in turns]),
             "reward": numbers([turn.reward for turn in turns]),
         },
@@ -56,14 +53,14 @@ def tree_answer(reader: RunReader, tree_id: int) -> dict[str, Any]:
 
 def turn_answer(reader: RunReader, tree_id: int, index: int) -> dict[str, Any]:
     """All that is known of one turn, with the numbers behind its advantage, and its siblings."""
-    summary, tree, advantages_N = reader.tree(tree_id)
+    read = reader.tree(tree_id)
+    tree, values_N = read.tree, read.values_N
     turn = _turn(tree, index)
-    values_N = outcome_values(tree)
-    merges = _state_numbers(tree)
-    same = [other for other, state in enumerate(merges) if state == merges[index] and other != index]
-    above = numbers([values_N[turn.parent] if turn.parent >= 0 else np.nan])[0]
+    same = [other for other, state in enumerate(read.states) if state == read.states[index] and other != index]
+    before = values_N[turn.parent] if turn.parent >= 0 else mean_known(values_N[tree.children(-1)])
+    sampled = bool(turn.mask_T.any())
     return {
-        "tree": summary.id,
+        "tree": read.summary.id,
         "turn": index,
         "parent": turn.parent,
         "children": tree.children(index),
@@ -79,31 +76,30 @@ def turn_answer(reader: RunReader, tree_id: int, index: int) -> dict[str, Any]:
         "same_state": same[:50],
         "same_state_count": len(same),
         "numbers": {
-            "advantage": numbers(advantages_N[[index]], 9)[0],
-            "reward": numbers([turn.reward])[0],
-            "mean return from here (Q)": numbers(values_N[[index]])[0],
-            "mean return before (V)": above if turn.parent >= 0 else numbers([_root_value(tree, values_N)])[0],
+            "advantage": number(read.advantages_N[index], 9),
+            "reward": number(turn.reward),
+            "mean return from here (Q)": number(values_N[index]),
+            "mean return before (V)": number(before),
             "turns in this state": len(same) + 1,
-            "rollouts below": _leaves_below(tree, index),
-            "entropy, nats a token": numbers([turn.entropy])[0] if turn.mask_T.any() else None,
-            "log-probability, nats": numbers([float(turn.logprobs_T[turn.mask_T].sum())])[0] if turn.mask_T.any() else None,
-            "policy version": turn.policy_version if turn.mask_T.any() else None,
+            "rollouts below": int(read.leaves_below_N[index]),
+            "entropy, nats a token": number(turn.entropy) if sampled else None,
+            "log-probability, nats": number(turn.logprobs_T[turn.mask_T].sum()) if sampled else None,
+            "policy version": turn.policy_version if sampled else None,
         },
-        "siblings": [_sibling(tree, other, advantages_N, values_N) for other in tree.children(turn.parent) if other != index],
+        "siblings": [_sibling(read, other) for other in tree.children(turn.parent) if other != index],
         "tokens": _tokens(reader, [turn]),
     }
 
 
 def rollout_answer(reader: RunReader, tree_id: int, index: int) -> dict[str, Any]:
     """All tokens from the root to a turn."""
-    summary, tree, advantages_N = reader.tree(tree_id)
-    _turn(tree, index)
-    path = tree.path(index)
-    turns = [tree.turns[place] for place in path]
-    tokens = _tokens(reader, turns)
-    per_turn = numbers(advantages_N[path])
+    read = reader.tree(tree_id)
+    _turn(read.tree, index)
+    path = read.tree.path(index)
+    turns = [read.tree.turns[place] for place in path]
+    per_turn = numbers(read.advantages_N[path])
     spread = [advantage for turn, advantage in zip(turns, per_turn, strict=True) for _ in range(len(turn.ids_T))]
-    return {"tree": summary.id, "turn": index, "path": path, "tokens": {**tokens, "advantage": spread}}
+    return {"tree": read.summary.id, "turn": index, "path": path, "tokens": {**_tokens(reader, turns), "advantage": spread}}
 
 
 def _tokens(reader: RunReader, turns: list[Turn]) -> dict[str, Any]:
@@ -129,7 +125,7 @@ def _origin(turn: Turn) -> list[Any] | None:
     """Kind, rule and score of what parted a turn from its siblings."""
     if turn.origin is None:
         return None
-    return [turn.origin.kind, turn.origin.rule, numbers([turn.origin.score], 4)[0]]
+    return [turn.origin.kind, turn.origin.rule, number(turn.origin.score, 4)]
 
 
 def _end(tree: TrajectoryTree, index: int) -> str:
@@ -140,42 +136,19 @@ def _end(tree: TrajectoryTree, index: int) -> str:
     return "solved" if turn.success else str(turn.stop_reason or "open")
 
 
-def _state_numbers(tree: TrajectoryTree) -> list[int]:
-    """A number per turn, equal where the state before it is the same as the run recorded it; -1 for turns that do not count."""
-    graph = StateGraph.from_trees([tree])
-    known: dict[Any, int] = {}
-    nodes = [graph.node(0, index) for index in range(len(tree.turns))]
-    return [-1 if node is None else known.setdefault(node, len(known)) for node in nodes]
-
-
-def _visits(merges: list[int]) -> npt.NDArray[np.float64]:
+def _visits(states: list[int]) -> npt.NDArray[np.float64]:
     """Turns that were taken in each turn's state."""
-    states_N = np.array(merges, np.int64)
+    states_N = np.array(states, np.int64)
     counts = np.bincount(states_N[states_N >= 0], minlength=1)
     return np.where(states_N >= 0, counts[states_N], np.nan)
 
 
-def _sibling(tree: TrajectoryTree, index: int, advantages_N: npt.NDArray[np.float64], values_N: npt.NDArray[np.float64]) -> dict[str, Any]:
-    turn = tree.turns[index]
+def _sibling(read: ReadTree, index: int) -> dict[str, Any]:
+    turn = read.tree.turns[index]
     return {
         "turn": index,
         "action": turn.action,
         "origin": origin_of(turn),
-        "advantage": numbers(advantages_N[[index]])[0],
-        "value": numbers(values_N[[index]])[0],
+        "advantage": number(read.advantages_N[index]),
+        "value": number(read.values_N[index]),
     }
-
-
-def _root_value(tree: TrajectoryTree, values_N: npt.NDArray[np.float64]) -> float:
-    roots = values_N[tree.children(-1)]
-    known = roots[~np.isnan(roots)]
-    return float(known.mean()) if len(known) else float("nan")
-
-
-def _leaves_below(tree: TrajectoryTree, index: int) -> int:
-    found, pending = 0, [index]
-    while pending:
-        children = tree.children(pending.pop())
-        found += not children
-        pending.extend(children)
-    return found

@@ -12,9 +12,8 @@ function chart(title, records, figures, format = number) {
   })).filter((curve) => curve.points.length);
   if (!curves.length) return null;
   const all = curves.flatMap((curve) => curve.points);
-  const bounds = (place) => all.reduce(([low, high], point) => [Math.min(low, point[place]), Math.max(high, point[place])], [Infinity, -Infinity]);
-  const [first, last] = bounds(0);
-  let [low, high] = bounds(1);
+  const [first, last] = bounds(all.map((point) => point[0]));
+  let [low, high] = bounds(all.map((point) => point[1]));
   if (low >= 0) low = 0;
   if (high === low) high = low + 1;
   const x = (iteration) => CHART.left + ((iteration - first) / (last - first || 1)) * (CHART.width - CHART.left - CHART.right);

@@ -23,6 +23,9 @@ function number(value, digits = 3) {
   return Math.abs(value) >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(2) : value.toFixed(digits);
 }
 
+// The least and the largest; arrays of any length, which arguments of a function may not have.
+const bounds = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+
 const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
 
 function table(headings, rows, attributes) {

@@ -10,9 +10,10 @@ class Scale {
   constructor(name, values) {
     this.name = name;
     const known = values.filter((value) => value !== null);
+    const [low, high] = bounds(known);
     this.diverging = name === "advantage" || name === "reward";
-    this.low = known.length ? Math.min(...known) : 0;
-    this.high = known.length ? Math.max(...known) : 0;
+    this.low = known.length ? low : 0;
+    this.high = known.length ? high : 0;
     if (this.diverging) {
       const reach = Math.max(Math.abs(this.low), Math.abs(this.high)) || 1;
       [this.low, this.high] = [-reach, reach];

@@ -17,7 +17,7 @@ class TreeDrawing {
     tree.parent.forEach((parent, turn) => parent >= 0 && this.children[parent].push(turn));
     this.closed = new Set();
     this.folded = tree.columns > 8;
-    this.colouring = "advantage";
+    this.scale = new Scale("advantage", tree.colours.advantage);
     this.selected = -1;
     this.view = { scale: 1, x: 24, y: 24 };
     this.edges = svg("path", { class: "edges" });
@@ -51,7 +51,7 @@ class TreeDrawing {
     this.lines = lines;
     this.xs = Float64Array.from({ length: count }, (_, turn) => this.place[turn] * COLUMN_PX);
     this.ys = Float64Array.from({ length: count }, (_, turn) => this.line[tree.row[turn]] * LINE_PX);
-    this.width = Math.max(...this.place) * COLUMN_PX + COLUMN_PX;
+    this.width = (bounds(this.place)[1] + 1) * COLUMN_PX;
     this.built = null;
     this.draw();
   }
@@ -98,7 +98,6 @@ class TreeDrawing {
     const share = this.detail() === 0 ? 4 : 0.7;
     const area = { left: seen.left - share * wide, right: seen.right + share * wide, top: seen.top - share * high, bottom: seen.bottom + share * high };
     this.built = { ...area, detail: this.detail() };
-    this.scale = new Scale(this.colouring, this.tree.colours[this.colouring]);
     const inside = [];
     for (let turn = 0; turn < this.count; turn += 1) {
       if (this.isDrawn(turn) && this.xs[turn] > area.left - COLUMN_PX && this.xs[turn] < area.right && this.ys[turn] > area.top && this.ys[turn] < area.bottom) inside.push(turn);
@@ -129,7 +128,7 @@ class TreeDrawing {
 
   buildFar(inside) {
     const paths = new Map();
-    const values = this.tree.colours[this.colouring];
+    const values = this.tree.colours[this.scale.name];
     for (const turn of inside) {
       const bucket = this.scale.bucket(values[turn]);
       const size = this.tree.end[turn] ? 16 : 12;
@@ -154,7 +153,7 @@ class TreeDrawing {
     const { tree } = this;
     const [x, y, end] = [this.xs[turn], this.ys[turn], tree.end[turn]];
     const node = svg("g", { transform: `translate(${x} ${y})`, "data-turn": turn, class: turn === this.selected ? "node chosen" : "node" });
-    const fill = this.scale.colour(tree.colours[this.colouring][turn]);
+    const fill = this.scale.colour(tree.colours[this.scale.name][turn]);
     const shape = end ? svg("rect", { x: -7, y: -7, width: 14, height: 14, rx: end === "solved" ? 7 : 1 }) : svg("circle", { r: 6 });
     shape.style.fill = fill;
     node.append(svg("title", {}, this.told(turn)), shape);
@@ -175,13 +174,13 @@ class TreeDrawing {
 
   told(turn) {
     const { tree } = this;
-    const value = tree.colours[this.colouring][turn];
+    const value = tree.colours[this.scale.name][turn];
     const end = tree.end[turn] ? `, ${tree.end[turn]}` : "";
-    return `turn ${turn}: ${tree.action[turn]}; ${this.colouring} ${number(value)}${end}`;
+    return `turn ${turn}: ${tree.action[turn]}; ${this.scale.name} ${number(value)}${end}`;
   }
 
   colour(name) {
-    this.colouring = name;
+    this.scale = new Scale(name, this.tree.colours[name]);
     this.built = null;
     this.draw();
   }

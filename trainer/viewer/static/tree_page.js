@@ -35,7 +35,7 @@ function treeHead(run, answer) {
 
 function treeTools(answer, drawing, outline) {
   const legend = el("span", {});
-  const told = () => legend.replaceChildren(new Scale(drawing.colouring, answer.colours[drawing.colouring]).legend());
+  const told = () => legend.replaceChildren(drawing.scale.legend());
   const colouring = el("select", {}, Object.keys(answer.colours).map((name) => el("option", {}, name)));
   colouring.addEventListener("change", () => {
     drawing.colour(colouring.value);
