@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup alfworld demo test test-vllm clean
+.PHONY: help setup alfworld alfworld-wheels demo test test-vllm clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,8 +12,15 @@ help: ## show this list
 setup: ## make .venv and install the pinned dependencies and the package (PYTHON=python3.12 picks another interpreter)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 
-alfworld: setup ## add ALFWorld's engine to .venv (its planner is compiled, which takes minutes and needs cmake, make and g++)
+# The planner is compiled beside the rest of the set-up.
+alfworld: ## set up, with ALFWorld's engine (its planner is compiled, which takes minutes and needs cmake, make and g++)
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh venv
+	@sh scripts/alfworld.sh compilers
+	@$(MAKE) --no-print-directory -j2 setup alfworld-wheels
 	@sh scripts/alfworld.sh
+
+alfworld-wheels:
+	@sh scripts/alfworld.sh wheels
 
 demo: setup ## train an agent on household tasks, from nothing, in minutes (ARGS="--seed 1 --out runs/one" passes options on)
 	$(BIN)/branchwise train household $(or $(ARGS),$(if $(wildcard runs/household-seed0/config.json),--resume))

@@ -120,13 +120,13 @@ register_env(
     max_turns=20,
 )
 
-_ALFWORLD = "pip install 'branchwise[alfworld]' (its planner is compiled: cmake, make and a C++ compiler are needed)"
+_ALFWORLD = "pip install 'branchwise[alfworld]', which compiles a planner for some minutes with cmake, make and a C++ compiler"
 register_env(
     "branchwise/ALFWorld-v0",
     "envs.alfworld.env:AlfworldEnv",
     description="The real ALFWorld engine, on games generated from what its package ships or on the official ones",
     abilities=Abilities(fork=ForkKind.EXACT, portable=False, admissible=True, expert=True),
-    needs=tuple(PackageNeed(module, _ALFWORLD) for module in ("alfworld", "textworld", "fast_downward")),
+    needs=(PackageNeed("fast_downward", _ALFWORLD, ("textworld", "alfworld")),),
     splits=("train", "valid_seen", "valid_unseen"),
     max_turns=50,
 )

