@@ -58,12 +58,17 @@ def parse_action(text: str, *, max_length: int = MAX_ACTION_LENGTH) -> ParsedAct
 def first_line(text: str, max_length: int) -> ParsedAction:
     """The first line of a text as an action, cleaned of what is no part of it."""
     lines = text.strip().splitlines()
-    action = _printable(_END_TOKENS.sub("", lines[0])) if lines else ""
+    action = _printable(_without_end(lines[0])) if lines else ""
     if not action:
         return ParsedAction.invalid("there is no action")
     if len(action) > max_length:
         return ParsedAction.invalid(f"the action has {len(action)} characters and may have {max_length}")
     return ParsedAction(action, True)
+
+
+def _without_end(line: str) -> str:
+    """Drop end-of-turn tokens and space at the end; most lines have neither, and looking for them costs more than all else here."""
+    return _END_TOKENS.sub("", line) if line.endswith(">") or line[-1:].isspace() else line
 
 
 def _printable(line: str) -> str:

@@ -17,7 +17,7 @@ from transformers import AttentionInterface
 
 from agents.attention_layout import COPY_COST, RowWindow, TokenGrid
 from agents.errors import EngineError
-from agents.kv_cache import FIRST_VIEW, KVCache
+from agents.kv_cache import KVCache, count_plain
 from agents.row_store import RowStore
 from agents.view_attention import ViewStep
 
@@ -44,15 +44,15 @@ class DecodeStep:
     def __init__(self, cache: KVCache, rows_B: np.ndarray, positions_B: np.ndarray) -> None:
         """Raises `EngineError` where a row shares one of these positions with others."""
         cache.open(rows_B, positions_B, positions_B + 1)
-        plain = int(np.searchsorted(rows_B, FIRST_VIEW))
-        self._halves = _Halves(
+        plain = count_plain(rows_B)
+        self._step = _joined(
             plain,
             _PlainDecode(cache.trunks, rows_B[:plain], positions_B[:plain]) if plain else None,
             ViewStep(cache, rows_B[plain:], positions_B[plain:], np.ones_like(rows_B[plain:])) if plain < len(rows_B) else None,
         )
 
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
-        return self._halves.attend(layer, query, key, value, scaling)
+        return self._step.attend(layer, query, key, value, scaling)
 
 
 class PrefillStep:
@@ -65,15 +65,15 @@ class PrefillStep:
     def __init__(self, cache: KVCache, rows_B: np.ndarray, starts_B: np.ndarray, counts_B: np.ndarray, groups: int) -> None:
         """`groups` query heads share a key head. Raises `EngineError` where a row shares one of these positions with others."""
         cache.open(rows_B, starts_B, starts_B + counts_B)
-        plain = int(np.searchsorted(rows_B, FIRST_VIEW))
-        self._halves = _Halves(
+        plain = count_plain(rows_B)
+        self._step = _joined(
             int(counts_B[:plain].sum()),
             _PlainPrefill(cache.trunks, rows_B[:plain], starts_B[:plain], counts_B[:plain], groups) if plain else None,
             ViewStep(cache, rows_B[plain:], starts_B[plain:], counts_B[plain:]) if plain < len(rows_B) else None,
         )
 
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
-        return self._halves.attend(layer, query, key, value, scaling)
+        return self._step.attend(layer, query, key, value, scaling)
 
 
 @dataclass(slots=True)
@@ -81,18 +81,23 @@ class _Halves:
     """The first `tokens` tokens of a batch are of rows that view nobody, the others of views."""
 
     tokens: int
-    plain: CacheStep | None
-    views: CacheStep | None
+    plain: CacheStep
+    views: CacheStep
 
     def attend(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float) -> torch.Tensor:
-        if self.views is None or self.plain is None:
-            step = self.plain or self.views
-            assert step is not None
-            return step.attend(layer, query, key, value, scaling)
         queries, keys, values = (new.tensor_split([self.tokens], dim=2) for new in (query, key, value))
         plain = self.plain.attend(layer, queries[0], keys[0], values[0], scaling)
         views = self.views.attend(layer, queries[1], keys[1], values[1], scaling)
         return torch.cat((plain, views), dim=1)
+
+
+def _joined(tokens: int, plain: CacheStep | None, views: CacheStep | None) -> CacheStep:
+    """At least one of the two is there; `tokens` tokens go to `plain`."""
+    if plain is not None and views is not None:
+        return _Halves(tokens, plain, views)
+    step = plain or views
+    assert step is not None
+    return step
 
 
 class _PlainDecode:

@@ -15,12 +15,17 @@ import torch
 from transformers import PreTrainedModel
 
 from agents.cached_attention import ATTENTION_NAME, CacheStep, DecodeStep, PrefillStep
+from agents.decoder_pass import decoder_logits
 from agents.engine_counters import EngineCounters
 from agents.errors import EngineError
 from agents.kv_cache import KVCache
 
 _PREFILL_TOKENS = 512
 """Tokens of one prefill pass: more only push the activations out of the processor's cache."""
+
+
+_ATTENTION = "_attn_implementation_internal"
+"""Where a configuration of transformers keeps the name of its attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +97,14 @@ class CachedModel:
         """The model with the cache's attention, in evaluation mode; a learner finds it as it left it."""
         config, training = self.model.config, self.model.training
         attention = config._attn_implementation
-        config._attn_implementation = ATTENTION_NAME
+        _set_attention(config, ATTENTION_NAME)
         if training:
             self.model.eval()
         try:
             with torch.inference_mode():
                 yield
         finally:
-            config._attn_implementation = attention
+            _set_attention(config, attention)
             if training:
                 self.model.train()
 
@@ -132,20 +137,28 @@ class CachedModel:
     def _forward(self, ids_N: np.ndarray, positions_N: np.ndarray, step: CacheStep, last: np.ndarray | None) -> torch.Tensor:
         """Logits of the flat tokens at indices `last` (None: of all), shape (len(last), V)."""
         self._counters.forward_passes += 1
-        output = self.model(
-            input_ids=torch.from_numpy(ids_N.astype(np.int64))[None].to(self.device),
-            position_ids=torch.from_numpy(positions_N.astype(np.int64))[None].to(self.device),
-            use_cache=False,
-            logits_to_keep=0 if last is None else torch.from_numpy(last).to(self.device),
-            cache_step=step,
-        )
-        return output.logits[0]
+        kept = None if last is None else torch.from_numpy(last).to(self.device)
+        ids, positions = (torch.from_numpy(each_N.astype(np.int64)).to(self.device) for each_N in (ids_N, positions_N))
+        return decoder_logits(self.model, ids, positions, kept, step)
+
+
+def _set_attention(config: Any, name: str | None) -> None:
+    """Have the layers look up this attention.
+
+    Without settings of parts of the model below its own, their one entry is written as it stands: the property checks and forwards to
+    parts, which takes as long as two layers of a small model.
+    """
+    own = vars(config)
+    if _ATTENTION in own and not type(config).sub_configs:
+        own[_ATTENTION] = name
+    else:
+        config._attn_implementation = name
 
 
 def _groups_of_similar_length(counts_B: npt.NDArray[np.int64], ends_B: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
     """Indices of rows to prefill together, ascending: about `_PREFILL_TOKENS` new tokens each, of similar counts and whole lengths."""
     order = np.lexsort((ends_B // 64, counts_B // 8))
-    cuts = np.cumsum(counts_B[order]) // _PREFILL_TOKENS
+    cuts = (np.cumsum(counts_B[order]) - 1) // _PREFILL_TOKENS  # by each row's last token: a group that is just full is one
     for group in np.split(order, np.flatnonzero(np.diff(cuts)) + 1):
         yield np.sort(group)
 

@@ -5,7 +5,7 @@ the template rewrites what was said, the segment is left as it is and a new one 
 and what the template made of a rewritten turn is mere context there, like an observation.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ __all__ = ["Context", "ContextDelta", "TurnTemplate"]
 _NOTHING = np.zeros(0, dtype=np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextDelta:
+class ContextDelta(NamedTuple):
     """What the engine is given before the next turn is sampled."""
 
     ids_T: Ids
@@ -31,8 +30,7 @@ class ContextDelta:
     """With `new_segment`: so many tokens at the start are those of the sequence before, whose prefix can be forked. Else 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Finished:
+class _Finished(NamedTuple):
     """A turn of the present segment with the observation before it."""
 
     observation_T: Ids
@@ -150,6 +148,8 @@ class Context:
 
     def _dropped(self, more: int) -> int:
         """How many of the segment's turns the memory leaves out when `more` tokens come."""
+        if isinstance(self.memory, WholeHistory):
+            return 0
         around = len(self.template.after_stop_T) + len(self.template.tail_T)
         sizes = (len(turn.observation_T) + len(turn.turn_T) + around for turn in reversed(self._finished))
         kept = self.memory.keep(len(self._finished), self._length + more, sizes)

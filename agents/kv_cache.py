@@ -48,6 +48,11 @@ class _Strip:
     """False once the row is released and only views need it."""
 
 
+def count_plain(rows_B: np.ndarray) -> int:
+    """How many of the rows (ascending, at least one) are no views; those stand first."""
+    return len(rows_B) if rows_B[-1] < FIRST_VIEW else int(np.searchsorted(rows_B, FIRST_VIEW))
+
+
 class KVCache:
     """Rows of keys and values, one per sequence; positions are absolute, whoever's storage they lie in.
 
@@ -145,7 +150,7 @@ class KVCache:
 
     def reserve_rows(self, rows_B: np.ndarray, lengths_B: np.ndarray) -> None:
         """Make room for sequences of `lengths_B` positions in `rows_B` (ascending); a view needs room for its own part alone."""
-        plain = int(np.searchsorted(rows_B, FIRST_VIEW))
+        plain = count_plain(rows_B)
         if plain:
             self.trunks.reserve(int(lengths_B[:plain].max()))
         if plain < len(rows_B):

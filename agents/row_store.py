@@ -84,7 +84,7 @@ class RowStore:
     def write(self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
         """Store the keys and values of N tokens, both (1, kv_heads, N, head_dim)."""
         for store, new in ((self.keys[layer], key), (self.values[layer], value)):
-            store.view(-1, self.head_dim).index_copy_(0, slots, new[0].transpose(0, 1).reshape(-1, self.head_dim))
+            store.view(-1, self.head_dim).index_copy_(0, slots, new.transpose(1, 2).reshape(-1, self.head_dim))
 
     def gather(self, store: torch.Tensor, rows_B: torch.Tensor, length: int, slot: int) -> torch.Tensor:
         """A copy of the first `length` places of some rows, shape (B, kv_heads, length, head_dim).

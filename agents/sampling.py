@@ -79,7 +79,7 @@ def draw(logits_BV: torch.Tensor, uniforms_B: torch.Tensor, rules: DrawRules) ->
     probabilities_BV = logprobs_BV.exp()
     # Forbidden tokens have log-probability -inf; 0 * -inf would be NaN.
     entropies_B = -(probabilities_BV * logprobs_BV.clamp_min(torch.finfo(torch.float32).min)).sum(-1)
-    ids_B = _inverse(probabilities_BV.double(), uniforms_B)
+    ids_B = _inverse(probabilities_BV, uniforms_B)
     if temperatures_B is not None:
         ids_B = torch.where(temperatures_B > 0, ids_B, logits_BV.argmax(-1))
     if rules.truncation is None:
@@ -90,7 +90,7 @@ def draw(logits_BV: torch.Tensor, uniforms_B: torch.Tensor, rules: DrawRules) ->
 
 
 def _inverse(probabilities_BV: torch.Tensor, uniforms_B: torch.Tensor) -> torch.Tensor:
-    cumulative_BV = probabilities_BV.cumsum(-1)
+    cumulative_BV = probabilities_BV.cumsum(-1, dtype=torch.float64)
     # A number below 1 times the total stays below the total in float64, so the last possible token is the last that can be drawn.
     # Only logits that are not numbers get past the end; the clamp leaves them to whoever looks at the entropy.
     targets_B1 = uniforms_B[:, None] * cumulative_BV[:, -1:]

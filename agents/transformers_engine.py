@@ -280,8 +280,9 @@ class TransformersEngine:
             )
         uniforms_B = torch.tensor([turn.uniforms[len(turn.ids)] for turn in self._flying], dtype=torch.float64, device=device)
         drawn = draw(logits_BV, uniforms_B, self._rules)
-        figures = (drawn.ids_B, drawn.logprobs_B, drawn.entropies_B, drawn.raw_logprobs_B)
-        figures_4B = torch.stack([figure_B.double() for figure_B in figures]).cpu().numpy()
+        # float64 holds any id, and torch.stack turns the others into it.
+        figures = (drawn.ids_B.double(), drawn.logprobs_B, drawn.entropies_B, drawn.raw_logprobs_B)
+        figures_4B = torch.stack(figures).cpu().numpy()
         if not np.isfinite(figures_4B[2]).all():
             for handle in list(self._turns):
                 self.cancel(handle)

@@ -162,8 +162,8 @@ class TurnTemplate:
 
         `stopped=False` says that the turn was cut off before its stop token; the ids then begin with that token.
         """
-        missing_T = np.array([] if stopped else [self.stop_id], dtype=np.int32)
-        return np.concatenate([missing_T, self.after_stop_T, text_T, self.tail_T])
+        missing = () if stopped else (np.array([self.stop_id], dtype=np.int32),)
+        return np.concatenate((*missing, self.after_stop_T, text_T, self.tail_T))
 
     def rewritten(self, turn: str, observation: str = _OBSERVATIONS[1]) -> str | None:
         """What the template makes of a sampled turn once `observation` follows it; None where it stays as it is.

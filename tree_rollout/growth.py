@@ -6,7 +6,7 @@ the task, the seeds and the weights only, as long as answers come in the order o
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -68,6 +68,8 @@ class TreeGrowth:
     """What environments have to do before some rollouts can go on."""
     rollouts: list[Rollout] = field(default_factory=list)
     """By number: first roots, further roots, forks."""
+    _going: int = 0
+    """Rollouts that are not over."""
     _planted: int = 0
     """Rollouts that are in the tree."""
     _sources: list[tuple[Rollout, int]] = field(default_factory=list)
@@ -153,7 +155,7 @@ class TreeGrowth:
 
     def settle(self) -> None:
         """Once all rollouts of a wave are over, add them to the tree."""
-        if self.phase in (Phase.ROOTS, Phase.REST) and all(rollout.over for rollout in self.rollouts):
+        if not self._going and self.phase in (Phase.ROOTS, Phase.REST):
             self._plant()
             self.phase = Phase.ASKING if self.phase is Phase.ROOTS and self.ground.more else Phase.DONE
             if self.phase is Phase.DONE:
@@ -186,7 +188,7 @@ class TreeGrowth:
     def live(self) -> int:
         """Rollouts that are on their way, those of the first roots included that have not begun."""
         unborn = max(0, self.first_roots - len(self.rollouts)) if self.phase is Phase.ROOTS else 0
-        return unborn + sum(not rollout.over for rollout in self.rollouts)
+        return unborn + self._going
 
     def abandon(self) -> None:
         """Free what is still held in the engine, and drop the environments of rollouts that were cut off."""
@@ -212,6 +214,7 @@ class TreeGrowth:
         self.ground.report.rollouts += 1
         self.ground.report.spent[purpose].add(rollouts=1)
         self.rollouts.append(Rollout(len(self.rollouts), origin, purpose))
+        self._going += 1
         return self.rollouts[-1]
 
     def _all_first_roots(self) -> Sequence[Rollout]:
@@ -227,7 +230,7 @@ class TreeGrowth:
         situation = Situation(observation, context.extend(observation).ids_T, state, snapshot, context, prefix=0)
         if self._fits(situation):
             root.handles.append(self.ground.engine.start())
-            root.situation = replace(situation, handle=root.handles[-1])
+            root.situation = situation._replace(handle=root.handles[-1])
             return
         for rollout in self._all_first_roots():
             self._end_unsampled(rollout, observation, state, StopReason.CONTEXT_LENGTH)
@@ -249,7 +252,7 @@ class TreeGrowth:
         held = situation.length if computed else situation.prefix
         with self.ground.report.timing("engine_s"):
             rollout.handles.append(self.ground.engine.fork(situation.handle, held))
-        kept = replace(situation, snapshot=situation.snapshot if self._snapshot_needed else None, handle=rollout.handles[-1])
+        kept = situation._replace(snapshot=situation.snapshot if self._snapshot_needed else None, handle=rollout.handles[-1])
 
         def joined(_: None) -> None:
             self.ground.report.shared_tokens += held
@@ -332,7 +335,7 @@ class TreeGrowth:
         self.ground.report.new_segments += 1
         if not self._open:
             engine.release(rollout.handles.pop(0))
-        return replace(situation, handle=rollout.handles[-1])
+        return situation._replace(handle=rollout.handles[-1])
 
     def _stopped(self, rollout: Rollout) -> StopReason | None:
         """Why a rule ends the rollout here, if one does."""
@@ -356,6 +359,7 @@ class TreeGrowth:
         """Close a rollout with its last turn; what failed is reported, and its environment is not used again."""
         report = self.ground.report
         turn.stop_reason, rollout.over = reason, True
+        self._going -= 1
         report.stop_reasons[reason] += 1
         if fault is not None:
             message = f"{type(fault).__name__}: {fault}"

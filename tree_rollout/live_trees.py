@@ -69,9 +69,11 @@ class LiveTrees:
 
     def take_calls(self) -> list[EnvCall]:
         """What environments have to do now, each call once, by tree and in the order in which they were wanted."""
-        calls = [call for tree in self._trees for call in tree.calls]
+        calls: list[EnvCall] = []
         for tree in self._trees:
-            tree.calls.clear()
+            if tree.calls:
+                calls += tree.calls
+                tree.calls.clear()
         return calls
 
     def settle(self) -> None:

@@ -1,7 +1,7 @@
 """A live rollout waits for the engine (it has a situation) or for its environment; its environment, context and handle are its own."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,7 @@ from tree_rollout.turn import Origin, Turn
 NO_IDS = np.zeros(0, dtype=np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(NamedTuple):
     """What an action is sampled in; siblings start from the same one."""
 
     observation: str

@@ -76,7 +76,7 @@ def engine_speed_picture(speeds: Sequence["Speed"]) -> Figure:
             shown = [speed for speed in speeds if speed.model == model and speed.work.shape == shape]
             for engine, marker, dash in (("ours", "o", "-"), ("vllm", "D", "--")):
                 known = [speed for speed in shown if getattr(speed, engine)]
-                ratios = [estimate(getattr(speed, engine)).median / estimate(speed.plain).median for speed in known]
+                ratios = [speed.ratio.median if engine == "ours" else speed.vllm_ratio for speed in known]
                 label = f"{'transformers engine' if engine == 'ours' else 'vLLM'}, {model}"
                 if known:
                     axes.plot(

@@ -15,4 +15,6 @@ class SectionResult:
     details: Mapping[str, Any] = field(default_factory=dict)
     """JSON values for the file of results."""
     left_out: Sequence[str] = ()
-    """A sentence for each thing that was not measured, with the reason."""
+    """A sentence for each thing that was not measured, with the reason; each begins with the section's name."""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    """What it was measured on."""

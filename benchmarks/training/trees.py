@@ -20,6 +20,8 @@ from tree_rollout import Sampler, SamplerSettings, Task, TrajectoryTree
 from tree_rollout.turn import Turn
 
 VOCABULARY = 1536
+SIZES: Mapping[str, Any] = {"layers": 4, "hidden": 128, "heads": 4, "kv_heads": 4, "intermediate": 256, "rope_theta": 10_000.0}
+"""Of the main job's model."""
 _IDS = 400
 """Ids below this are in the vocabulary."""
 _FIRST_TASK = 5000
@@ -37,14 +39,15 @@ class Forest:
 
 def grown(tasks: int, noise: float, settings: SamplerSettings) -> Sequence[TrajectoryTree]:
     """Household trees of an expert that takes this share of its actions at random."""
-    tokenizer, agent = _talk()
+    tokenizer, agent = talk()
     engine, limits = NoisyExpert(tokenizer, agent, noise), {"max_turns": settings.max_turns}
     with Sampler(engine, envs.make, agent, settings) as sampler:
         return sampler.sample([Task(HOUSEHOLD, _FIRST_TASK + task, limits) for task in range(tasks)], run_seed=0).trees
 
 
 @cache
-def _talk() -> tuple[PreTrainedTokenizerFast, Agent]:
+def talk() -> tuple[PreTrainedTokenizerFast, Agent]:
+    """The household's tokenizer, as the main job learns it, and the agent that speaks it."""
     texts = expert_texts(60)
     tokenizer = train_tokenizer(texts, entities(texts), VOCABULARY)
     return tokenizer, Agent.of(tokenizer)
@@ -53,8 +56,7 @@ def _talk() -> tuple[PreTrainedTokenizerFast, Agent]:
 @cache
 def tiny_model() -> PreTrainedModel:
     """The main job's model, untaught."""
-    sizes: dict[str, Any] = {"layers": 4, "hidden": 128, "heads": 4, "kv_heads": 4, "intermediate": 256, "rope_theta": 10_000.0}
-    return build_policy(_talk()[0], **sizes, max_length=16_384, seed=0)
+    return build_policy(talk()[0], **SIZES, max_length=16_384, seed=0)
 
 
 def levels(trees: int, lengths: Sequence[int] = (300, 200, 200), fan: int = 4) -> Sequence[TrajectoryTree]:

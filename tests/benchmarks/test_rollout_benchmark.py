@@ -118,9 +118,14 @@ def test_a_batch_that_ends_early_is_noticed():
 
 def test_speeds_have_their_rows_and_what_was_asked():
     work = Work("uneven", 8, [], [4, 20])
-    ours, vllm = Speed("m", work, [30.0], [10.0], [5.0]).rows()
+    ours, vllm = Speed("m", work, [30.0, 90.0, 8.0], [10.0, 20.0, 4.0], [5.0]).rows()
     assert (ours.value, ours.baseline, ours.ratio) == (30, 10, 3) and "asked: 1.5x" in ours.note and "20 at most" in ours.note
+    assert "ratio: median of 3, 95 % interval [2, 4.5]" in ours.note
     assert vllm.ratio == 0.5 and vllm.name == "vLLM: uneven turns, 8 at once, m"
+    (alone,) = Speed("m", replace(work, slots=1), [30.0], [10.0]).rows()
+    assert "asked: 1x, since with one turn at a time" in alone.note
+    (equal,) = Speed("m", replace(work, slots=1, shape="equal"), [30.0], [10.0]).rows()
+    assert "asked: 1x;" in equal.note
 
 
 def test_engines_are_measured_in_both_shapes(monkeypatch):

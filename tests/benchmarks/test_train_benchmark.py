@@ -8,11 +8,12 @@ import torch
 
 from benchmarks import train
 from benchmarks.report import Row
-from benchmarks.training import packing
+from benchmarks.training import async_success, packing
 from benchmarks.training.flattened import flattened
 from benchmarks.training.packing import Paired, Work, arithmetic, compare, packing_rows
 from benchmarks.training.section import SectionResult
 from benchmarks.training.trees import FORESTS, levels, tiny_model
+from trainer.statistics import Proportion
 
 
 def small() -> Work:
@@ -86,6 +87,7 @@ def test_the_command_writes_the_rows_of_the_chosen_sections(scripted, tmp_path, 
     assert train.main(["--quick", "--only", "other", "--out", str(tmp_path / "train.json")]) == 0
     written = json.loads((tmp_path / "train.json").read_text())
     assert [row["name"] for row in written["rows"]] == ["other: figure"] and written["rows"][0]["value"] == 2.0
+    assert written["details"].pop("machines").keys() == {"other"}
     assert written["details"] == {"left_out": ["other on a GPU"], "other": {"samples": [1.0]}}
     assert "left out: other on a GPU" in capsys.readouterr().out
 
@@ -108,3 +110,45 @@ def test_a_missing_model_is_left_out_with_a_reason(monkeypatch):
     before = torch.get_num_threads()
     result = packing.measure(quick=True)
     assert not result.rows and "its package is missing" in result.left_out[0] and torch.get_num_threads() == before
+
+
+def test_sections_are_measured_one_by_one_into_one_file(scripted, tmp_path, capsys):
+    file = tmp_path / "train.json"
+    for section in ("other", "packing", "other"):
+        assert train.main(["--quick", "--only", section, "--out", str(file)]) == 0
+    written = json.loads(file.read_text())
+    assert [row["name"] for row in written["rows"]] == ["packing: figure", "other: figure"]
+    assert written["details"]["left_out"] == ["packing on a GPU", "other on a GPU"]
+    assert written["details"]["packing"] == written["details"]["other"] == {"samples": [1.0]}
+    assert all("cores" in machine for machine in written["details"]["machines"].values()) and len(written["details"]["machines"]) == 2
+    assert train.main(["--quick", "--out", str(file)]) == 0, "without --only the file is written anew"
+
+
+def test_sections_are_not_added_to_other_results(scripted, tmp_path, capsys):
+    file = tmp_path / "train.json"
+    assert train.main(["--quick", "--only", "other", "--out", str(file)]) == 0
+    before = file.read_bytes()
+    assert train.main(["--only", "packing", "--out", str(file)]) == 2
+    assert "holds no results of this benchmark without --quick" in capsys.readouterr().err and file.read_bytes() == before
+
+
+def result(sampled, greedy, tasks=200):
+    def share(won):
+        after = {"successes": won, "tasks": tasks, "rate": won / tasks}
+        return {"before": {"successes": 20, "tasks": tasks}, "after": after}
+
+    return {"success": {"sampled": share(sampled), "greedy": share(greedy)}, "trees": 600}
+
+
+def test_success_of_both_modes_stands_with_the_interval_of_the_difference():
+    runs = {"mode sync": [result(100, 120), result(110, 130)], "staleness 1": [result(90, 125), result(100, 140)]}
+    sampled, greedy = async_success.rows(runs)
+    assert (sampled.name, sampled.value, sampled.baseline) == ("async: household, sampled, staleness 1", 47.5, 52.5)
+    assert "by seed 45.0, 50.0; baseline: mode sync 52.5 %" in sampled.note and "difference -5.0 points [-11." in sampled.note
+    assert "600 trees learned from in each run" in greedy.note and greedy.ratio == pytest.approx(265 / 250)
+
+
+def test_the_interval_of_a_difference_is_newcombes():
+    # Newcombe (1998), Statistics in Medicine 17, table II, method 10: 56/70 against 48/80.
+    low, high = async_success.difference(Proportion(56, 70), Proportion(48, 80))
+    assert (low, high) == (pytest.approx(0.0524, abs=5e-5), pytest.approx(0.3339, abs=5e-5))

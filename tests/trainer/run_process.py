@@ -38,7 +38,7 @@ class Mishap(NamedTuple):
     call: int
     what: str
     """`kill`, `interrupt`, `interrupt twice`, `terminate`, `kill a worker`, `kill the learner` or `kill an engine worker` of a run on Ray,
-    or `full disk`: no file may grow beyond some bytes from then on."""
+    `kill processes`, with their numbers, or `full disk`: no file may grow beyond some bytes from then on."""
 
 
 class Started:
@@ -142,6 +142,9 @@ def _happen(what: str, *arguments: Any) -> None:
         os.kill(arguments[0]._backend.learning.slots[0].facts.pid, signal.SIGKILL)
     elif what == "kill an engine worker":
         os.kill(arguments[0]._backend.crew.engines[0].facts.pid, signal.SIGKILL)
+    elif what.startswith("kill processes "):
+        for number in what.split()[2:]:
+            os.kill(int(number), signal.SIGKILL)
     elif what == "terminate":
         os.kill(os.getpid(), signal.SIGTERM)
     else:

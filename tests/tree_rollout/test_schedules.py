@@ -91,9 +91,9 @@ def test_while_one_environment_is_busy_the_engine_serves_the_others():
 def test_a_rollout_beyond_its_time_is_recorded_and_ends_alone(schedule: str):
     def slow(env: RandomWorld, action: str) -> None:
         if env.task == 1:
-            time.sleep(0.08)
+            time.sleep(0.6)
 
-    report = grow(range(3), maker=Maker(slow), rollout_deadline_s=0.1, schedule=schedule, roots=2, forks=1, max_turns=8)
+    report = grow(range(3), maker=Maker(slow), rollout_deadline_s=1.0, schedule=schedule, roots=2, forks=1, max_turns=8)
     assert report.stop_reasons[StopReason.ROLLOUT_TIMEOUT] >= 1 and report.stop_reasons[StopReason.STEP_TIMEOUT] == 0
     assert {failure.task.seed for failure in report.failures} == {1}
     assert all(failure.reason.failed and "the rollout's time in its environment" in failure.message for failure in report.failures)
@@ -286,7 +286,7 @@ def test_the_first_round_of_slow_work_is_done_together_too(schedule: str):
         nonlocal at_work, most
         with lock:
             at_work, most = at_work + 1, max(most, at_work + 1)
-        time.sleep(0.02)
+        time.sleep(0.25)
         with lock:
             at_work -= 1
 
