@@ -21,7 +21,7 @@ from benchmarks.environments.household_rows import against_the_engine, distinct_
 from benchmarks.environments.overview import overview
 from benchmarks.environments.page_reuse import reuse_rows
 from benchmarks.environments.scale import FULL, QUICK, Scale
-from benchmarks.report import Row, arguments, interrupted, report
+from benchmarks.report import Row, arguments, interrupted, report, show
 from envs.needs import require
 
 _MINIWOB = "branchwise/MiniWob-v0"
@@ -51,8 +51,7 @@ def main(given: Sequence[str] | None = None) -> int:
                         left_out.append(f"{name}: {missing}")
     except KeyboardInterrupt:
         return interrupted()
-    if (table := overview(rows)).row_count:
-        Console().print(table)
+    show(overview(rows))
     report("envs", [*rows, *against_the_engine(rows)], quick=options.quick, out=options.out, details={"left_out": left_out})
     for sentence in left_out:
         print(f"left out: {sentence}")
