@@ -15,13 +15,13 @@ import numpy as np
 
 from benchmarks.report import Row, arguments, report
 from envs.alfworld.expert import Expert
-from envs.alfworld.game import SPLITS
 from envs.alfworld.generator import generate
 from envs.alfworld.history import Turn
 from envs.alfworld.twin import facts_of_the_engine, facts_of_the_household, household_task
 from envs.alfworld.world import World
 from envs.household.alfworld_rules import AlfworldHousehold
 from envs.household.world import Household, State
+from envs.task_type import SPLITS
 
 GAMES, QUICK_GAMES = 100, 12
 # Each game is two episodes.

@@ -172,13 +172,19 @@ def report(
 
     `details` is written beside the rows, for what is too much for rows; `shown_as` is printed in place of the table of rows.
     """
-    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table(benchmark, rows) if shown_as is None else shown_as)
+    show(table(benchmark, rows) if shown_as is None else shown_as)
     if out is None:
         return
     content = {"benchmark": benchmark, "quick": quick, "machine": machine(), "rows": [asdict(row) for row in rows]}
     content |= {} if details is None else {"details": details}
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     write_whole(out, (_NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n").encode())
+
+
+def show(drawn: Table) -> None:
+    """Print a table, unless it is empty, as wide as the terminal; into a file or a pipe, wide enough for its notes."""
+    if drawn.row_count:
+        Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(drawn)
 
 
 def table(title: str, rows: Sequence[Row]) -> Table:

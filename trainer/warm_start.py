@@ -23,7 +23,7 @@ from agents.cache_folder import cache_folder
 from agents.policy_folder import build_policy, load_policy
 from agents.tokenizer import train_tokenizer
 from trainer.checkpoint import Checkpoint, CheckpointSeries, optimizer_tensors, restore_optimizer
-from trainer.config import AgentConfig, Config, config_hash
+from trainer.config import AgentConfig, Config, WarmstartConfig, config_hash
 from trainer.demonstrations import demonstrate
 from trainer.device import device_of
 from trainer.errors import CheckpointError
@@ -41,7 +41,6 @@ from trainer.trained_model import named_policy, trained_parameters
 _FORMAT = 1
 _ENTITY = re.compile(r"\b[a-z]+ [0-9]+\b")
 """What the demonstrations call a thing, such as "drawer 2"; each becomes one token."""
-_TOKENIZER_EPISODES = 400
 _RISE_STEPS = 20
 _SAVE_EVERY_S = 20.0
 _LOOK_EVERY_S = 0.5
@@ -126,7 +125,7 @@ class WarmStart:
         if config.policy.path is not None:
             model, tokenizer = load_policy(named_policy(config.policy.path))
         else:
-            progress.stage("tokenizer", total=_TOKENIZER_EPISODES)
+            progress.stage("tokenizer", total=config.warmstart.tokenizer_episodes)
             texts = list(self._texts(progress))
             entities = sorted({match.group() for text in texts for match in _ENTITY.finditer(text)})
             tokenizer = train_tokenizer(texts, entities, config.policy.vocab_size)
@@ -137,7 +136,7 @@ class WarmStart:
     def _texts(self, progress: Progress) -> Iterator[str]:
         env, settings = self._config.env, self._config.warmstart
         world = envs.make(env.id, **env.arguments(env.train_split))
-        for episode in range(_TOKENIZER_EPISODES):
+        for episode in range(settings.tokenizer_episodes):
             rng = np.random.default_rng([settings.seed, 0, episode])
             for turn in demonstrate(world, demonstration_seed(settings.seed, episode), rng, dict(settings.habits), settings.noise):
                 yield turn.observation
@@ -205,9 +204,12 @@ def _key(config: Config) -> str:
         del policy["device"]
     if config.policy.dtype == "float32":
         del policy["dtype"]
+    warmstart = config.warmstart.model_dump(mode="json")
+    if config.policy.path is not None or config.warmstart.tokenizer_episodes == WarmstartConfig().tokenizer_episodes:
+        del warmstart["tokenizer_episodes"]
     if config.policy.path is not None and ((folder := named_policy(config.policy.path)) / "config.json").is_file():
         policy["path"] = folder_digest(folder)
-    return config_hash(env, policy, config.warmstart, rest)[:16]
+    return config_hash(env, policy, warmstart, rest)[:16]
 
 
 class _Teacher:

@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from envs.deadline import tell_to_exit
+from envs.forking.known_state import known_state
 from envs.text_env import TextEnv
 
 GRACE_S = 1.0
@@ -140,19 +141,19 @@ class _Served:
 
     def _reset(self, seed: int) -> tuple[Any, None]:
         observation, info = self._made.reset(seed=seed)
-        return [_text(observation), _text(self._made.state_signature()), str(info.get("task_type", ""))], None
+        return [_text(observation), _text(known_state(self._made)), str(info.get("task_type", ""))], None
 
     def _step(self, action: str) -> tuple[Any, None]:
         observation, reward, terminated, truncated, info = self._made.step(action)
         flags = [bool(terminated), bool(truncated), bool(info.get("valid", True)), bool(info.get("success", False))]
-        return [_text(observation), float(reward), *flags, _text(self._made.state_signature())], None
+        return [_text(observation), float(reward), *flags, _text(known_state(self._made))], None
 
     def _snapshot(self) -> tuple[None, bytes]:
         return None, pickle.dumps(self._made.snapshot())
 
     def _restore(self, snapshot: bytes) -> tuple[Any, None]:
         self._made.restore(pickle.loads(snapshot))
-        return _text(self._made.state_signature()), None
+        return _text(known_state(self._made)), None
 
     def _admissible_actions(self) -> tuple[Any, None]:
         return [_text(action) for action in self._made.admissible_actions()], None

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from envs.forking.known_state import known_state
 from envs.policies import ExpertPolicy, RandomPolicy, ScriptedPolicy
 from envs.text_env import TextEnv
 from tree_rollout.errors import ForkError, ReplayDivergedError
@@ -128,7 +129,7 @@ def _expect(differences: list[Difference]) -> None:
 def _continue(policy: Policy, env: TextEnv, observation: str, past: Sequence[Turn], rng: np.random.Generator, max_turns: int) -> list[Turn]:
     turns: list[Turn] = []
     history = list(past)
-    state = env.state_signature()
+    state = known_state(env)
     while not turns or turns[-1].stop_reason is None:
         choice = policy.act(env, observation, history, rng)
         if choice is None:

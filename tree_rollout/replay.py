@@ -7,6 +7,7 @@ from typing import Any
 
 from envs.deadline import DeadlineExceededError
 from envs.errors import AbilityError, EnvsError
+from envs.forking.known_state import known_state
 from envs.text_env import TextEnv
 from tree_rollout.stepping import StepResult, reset, step
 from tree_rollout.stop_reason import StopReason
@@ -110,7 +111,7 @@ def compare_before(env: TextEnv, index: int, turn: Turn, observation: str) -> li
     """Where the situation before the turn (the observation just made, and the state) is not the recorded one."""
     if turn.stop_reason is not None and turn.stop_reason.failed and not turn.mask_T.any():
         return []  # The environment failed before it could say where it was.
-    found = (("observation", turn.observation, observation), ("state", turn.state, env.state_signature()))
+    found = (("observation", turn.observation, observation), ("state", turn.state, known_state(env)))
     return [Difference(index, name, expected, got) for name, expected, got in found if expected != got]
 
 

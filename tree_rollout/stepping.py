@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from envs.deadline import DeadlineExceededError, call_within
+from envs.forking.known_state import known_state
 from envs.text_env import TextEnv
 from tree_rollout.stop_reason import StopReason
 
@@ -50,13 +51,13 @@ def reset(env: TextEnv, seed: int) -> Beginning:
         raise EnvContractError("reset() must give two values: observation, info")
     observation, info = answer
     kind = info.get("task_type", "") if isinstance(info, Mapping) else ""
-    return Beginning(_text(observation, "reset", "observation"), _text(env.state_signature(), "state_signature", "signature"), str(kind))
+    return Beginning(_text(observation, "reset", "observation"), _text(known_state(env), "state_signature", "signature"), str(kind))
 
 
 def restore(env: TextEnv, snapshot: Any, state: str) -> None:
     """Bring the instance to the snapshot's state; a signature other than `state` is an error, never silently another state."""
     call_within(lambda: env.restore(snapshot), env.reset_deadline_s)
-    restored = env.state_signature()
+    restored = known_state(env)
     if restored != state:
         raise EnvContractError(f"restore() gave the state {restored!r} instead of {state!r}")
 
@@ -91,7 +92,7 @@ def step(env: TextEnv, action: str, rollout_left_s: float | None = None) -> Step
         truncated=bool(truncated),
         valid=bool(info.get("valid", True)),
         success=bool(info.get("success", False)),
-        state=_text(env.state_signature(), "state_signature", "signature"),
+        state=_text(known_state(env), "state_signature", "signature"),
     )
 
 

@@ -44,14 +44,19 @@ class TextWorldExpressEnv(TextEnv):
             ]()
         )
         self._info: dict[str, Any] | None = None
+        self._solutions: dict[int, list[str]] = {}
+        """By the package's seed: in some games it finds another one each time, and one game has one solution here."""
         self._gold: list[str] | None = []
         self._turns = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         chosen = self._seeds[int(self.np_random.integers(len(self._seeds)))]
-        observation, self._info = self._engine.reset(seed=chosen, gameFold=_FOLDS[self.split], generateGoldPath=True)
-        self._gold, self._turns = list(self._engine.getGoldActionSequence()), 0
+        known = chosen in self._solutions
+        observation, self._info = self._engine.reset(seed=chosen, gameFold=_FOLDS[self.split], generateGoldPath=not known)
+        if not known:
+            self._solutions[chosen] = list(self._engine.getGoldActionSequence())
+        self._gold, self._turns = self._solutions[chosen], 0
         return f"{self._engine.getTaskDescription().strip()}\n\n{observation.strip()}", {
             "valid": True,
             "success": False,

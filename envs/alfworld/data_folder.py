@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from envs.alfworld.engine_package import VARIABLE
-from envs.alfworld.game import SPLITS, Game, Parameters, TaskType
+from envs.alfworld.game import Game, Parameters
 from envs.errors import EnvironmentArgumentError, MissingNeedError
 from envs.needs import DataNeed
+from envs.task_type import SPLITS, TaskType
 
 GAMES = "json_2.1.1"
 NEED = DataNeed("ALFWorld's games", VARIABLE, install=f"alfworld-download (and set {VARIABLE} to its folder)", contains=(GAMES,))

@@ -6,13 +6,14 @@ import numpy as np
 
 from envs.alfworld import data_folder
 from envs.alfworld.expert import Expert
-from envs.alfworld.game import SPLITS, Game, TaskType
+from envs.alfworld.game import Game
 from envs.alfworld.generator import generate
 from envs.alfworld.history import Turn
 from envs.alfworld.world import World
 from envs.alfworld.worlds import world
 from envs.arguments import one_of, whole_number
-from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
+from envs.errors import EnvironmentArgumentError, NoEpisodeError
+from envs.task_type import SPLITS, TaskType, named_types
 from envs.text_env import TextEnv
 
 GAMES = ("generated", "official")
@@ -110,9 +111,4 @@ def _task_types(names: Any) -> tuple[TaskType, ...]:
     """The named types in the order given, which with the seed decides the game."""
     if not isinstance(names, list | tuple) or not names:
         raise EnvironmentArgumentError(f"task_types is {names!r}; it must be a list of names such as [{TaskType.PLACE!s}]")
-    for index, name in enumerate(names):
-        if name not in list(TaskType):
-            raise EnvironmentArgumentError(f"task type {name!r} is unknown; {nearest(str(name), list(TaskType))}")
-        if name in names[:index]:
-            raise EnvironmentArgumentError(f"task type {str(name)!r} is named twice in task_types; name it once")
-    return tuple(TaskType(name) for name in names)
+    return named_types(names)

@@ -1,20 +1,8 @@
 """A game is text alone: what the planner and the grammar need, and what the expert is told. Equal games are the same game."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-SPLITS = ("train", "valid_seen", "valid_unseen")
-
-
-class TaskType(StrEnum):
-    """ALFWorld's six types."""
-
-    PLACE = "pick_and_place_simple"
-    LOOK = "look_at_obj_in_light"
-    CLEAN = "pick_clean_then_place_in_recep"
-    HEAT = "pick_heat_then_place_in_recep"
-    COOL = "pick_cool_then_place_in_recep"
-    TWO = "pick_two_obj_and_place"
+from envs.task_type import TaskType
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ import numpy as np
 
 from envs.alfworld.engine_package import constants, domain, goals, grammar
 from envs.alfworld.floor_plan import STEP, FloorPlan, floor_plan, numbers
-from envs.alfworld.game import Game, Parameters, TaskType
+from envs.alfworld.game import Game, Parameters
 from envs.alfworld.problem import Thing, goal_pddl, problem
+from envs.task_type import TaskType
 
 T = TypeVar("T")
 

@@ -24,8 +24,8 @@ def household_task(world: World) -> household.Task:
         for name in objects
     ]
     wanted = world.game.parameters
-    type = household.TaskType(str(world.game.type))
-    goal = household.Goal(type, wanted.object_target.lower(), (wanted.parent_target or wanted.toggle_target).lower(), world.game.goal)
+    target = (wanted.parent_target or wanted.toggle_target).lower()
+    goal = household.Goal(world.game.type, wanted.object_target.lower(), target, world.game.goal)
     layout = Layout(Room.KITCHEN, tuple(receptacles), tuple(_kind(name) for name in receptacles))
     start = tuple(receptacles.index(place[name]) for name in objects)
     return household.Task(layout, tuple(objects), tuple(kinds), start, tuple(fits), goal)

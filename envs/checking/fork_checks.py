@@ -1,9 +1,10 @@
 """Checks of forks: what is restored is the state that was saved, as often as wanted, in whatever instance, and nobody else notices."""
 
 import gc
+import math
 import pickle
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ _SLACK_B = 32
 """Bytes per snapshot that may stay behind: what Python itself rounds up."""
 _NOISE_B = 2**16
 """Bytes that may stay behind where snapshots are few, because each is a process or a sandbox, which also holds a file open."""
-_LEAST_KEPT = 200
-"""Snapshots that are held at once at least, so that what stays behind shows; fewer where each is a process."""
+_MOST_KEPT = 200
+"""Snapshots that are held at once, in whole rounds of the episodes, unless fewer hold `_ENOUGH_B`; fewer too where each is a process."""
+_ENOUGH_B = 2**16
+"""Bytes that snapshots hold at once, beside which nothing counts that Python keeps for itself: what stays behind of fewer shows as well."""
 
 
 def restore(player: Player) -> str:
@@ -116,26 +119,34 @@ def memory(player: Player) -> str:
     _needs_forks(player)
     env = player.make()
     costly = player.spec.abilities.fork in (ForkKind.PROCESS, ForkKind.SANDBOX)
-    turns = sum(len(episode.turns) for episode in player.episodes) or 1
-    rounds = 1 if costly else -(-_LEAST_KEPT // turns)
     kept: list[Any] = []
 
-    def fill() -> None:
-        for _ in range(rounds):
-            for episode in player.episodes[: 1 if costly else None]:
-                env.reset(seed=episode.seed)
-                for action in episode.actions:
-                    kept.append(env.snapshot())
-                    env.step(action)
+    def fill(episodes: Sequence[Episode]) -> None:
+        for episode in episodes:
+            env.reset(seed=episode.seed)
+            for action in episode.actions:
+                kept.append(env.snapshot())
+                env.step(action)
 
-    limit_s = player.limit_s(env) * (rounds * turns + 1)
-    held, left, files = _left_behind(lambda: call_within(fill, limit_s), kept)
+    def left_behind(episodes: Sequence[Episode]) -> tuple[int, int, int]:
+        limit_s = player.limit_s(env) * (sum(len(episode.turns) for episode in episodes) + 1)
+        return _left_behind(lambda: call_within(lambda: fill(episodes), limit_s), kept)
+
+    held, left, files = left_behind(player.episodes[: 1 if costly else None])
+    if not costly and (rounds := _rounds(len(kept), held)) > 1:
+        held, left, files = left_behind(player.episodes * rounds)
     if files > 0:
         fail(f"{files} open files are left of {len(kept)} snapshots that were let go")
     if left > max(held // 2, _NOISE_B if costly else _SLACK_B * len(kept)):
         fail(f"of {held} bytes that {len(kept)} snapshots held, {left} are still held after they were let go")
     count = len(kept)
     return f"{count} snapshots of {held / max(count, 1):.0f} bytes let go"
+
+
+def _rounds(count: int, held: int) -> int:
+    """How often the episodes are played until enough is held, where `count` snapshots, of one round, hold `held` bytes."""
+    wanted = min(_MOST_KEPT, math.ceil(count * _ENOUGH_B / max(held, 1)))
+    return math.ceil(wanted / max(count, 1))
 
 
 def _left_behind(fill: Callable[[], None], kept: list[Any]) -> tuple[int, int, int]:

@@ -76,6 +76,12 @@ class ForkableEnv(TextEnv):
     def state_signature(self) -> str:
         return self.env.state_signature()
 
+    def way(self) -> tuple[Any, ...] | None:
+        """Seed, options and actions, which lead to the present state every time; None where they may not, or nobody knows it."""
+        if self._at is None or not self._replay:
+            return None
+        return (self._at.seed, self._at.options, *(action for action, _ in self._turns))
+
     def admissible_actions(self) -> list[str]:
         return self.env.admissible_actions()
 

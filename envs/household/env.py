@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from envs.arguments import one_of, whole_number
-from envs.errors import EnvironmentArgumentError, NoEpisodeError, nearest
+from envs.arguments import one_of, read_rates, whole_number
+from envs.errors import EnvironmentArgumentError, NoEpisodeError
 from envs.household.alfworld_rules import AlfworldHousehold
 from envs.household.expert import FLAWLESS, FlawRates, Flaws, expert_action
-from envs.household.task import SPLITS, TaskType, generate
+from envs.household.task import generate
 from envs.household.world import Household, State
+from envs.task_type import SPLITS, TaskType, named_types
 from envs.text_env import TextEnv
 
 _RULES: dict[str, type[Household]] = {"household": Household, "alfworld": AlfworldHousehold}
@@ -93,7 +94,7 @@ class HouseholdEnv(TextEnv):
 
     def demonstrator(self, rng: np.random.Generator, **habits: Any) -> Callable[[], str]:
         """An expert with flaws; `habits` are the rates in `FlawRates`."""
-        flaws = FlawRates.of(habits).draw(rng)
+        flaws = read_rates(FlawRates, habits, "the household's").draw(rng)
         return lambda: self.expert_action(flaws)
 
     def _now(self) -> tuple[Household, State]:
@@ -108,9 +109,4 @@ def _task_types(names: Any) -> tuple[TaskType, ...]:
         raise EnvironmentArgumentError(f"task_types is {names!r}; it must be a list of names such as [{TaskType.PLACE!s}]")
     if not names:
         raise EnvironmentArgumentError(f"task_types is empty; name at least one of {', '.join(TaskType)}")
-    for index, name in enumerate(names):
-        if name not in list(TaskType):
-            raise EnvironmentArgumentError(f"task type {name!r} is unknown; {nearest(str(name), list(TaskType))}")
-        if name in names[:index]:
-            raise EnvironmentArgumentError(f"task type {str(name)!r} is named twice in task_types; name it once")
-    return tuple(TaskType(name) for name in names)
+    return named_types(names)

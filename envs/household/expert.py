@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from envs.arguments import check_rates
-from envs.errors import EnvironmentArgumentError, nearest
+from envs.errors import EnvironmentArgumentError
 from envs.household.catalog import APPLIANCE, LAMPS, OBJECTS
-from envs.household.task import TaskType
 from envs.household.world import Household, State
+from envs.task_type import TaskType
 
 IDLE = "inventory"
 
@@ -56,16 +56,6 @@ class FlawRates:
                 f"habits listed_search and unlikely_search exclude each other and add up to {self.listed_search + self.unlikely_search:g}; "
                 "lower one, so that they add up to at most 1"
             )
-
-    @classmethod
-    def of(cls, habits: dict[str, float]) -> "FlawRates":
-        """From named rates; an unknown name is an error that names the nearest."""
-        for name in habits:
-            if name not in cls.__dataclass_fields__:
-                raise EnvironmentArgumentError(
-                    f"the household's demonstrator has no habit {name!r}; {nearest(name, cls.__dataclass_fields__)}"
-                )
-        return cls(**habits)
 
     def draw(self, rng: np.random.Generator) -> Flaws:
         """The flaws of one episode."""

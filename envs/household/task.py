@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import accumulate
 from typing import TypeVar
 
@@ -11,30 +10,11 @@ import numpy as np
 
 from envs.household.catalog import APPLIANCE, LAMPS, OBJECTS, ObjectKind, Room
 from envs.household.layout import Layout, layouts
+from envs.task_type import TaskType
 
 T = TypeVar("T")
 
-SPLITS = ("train", "valid_seen", "valid_unseen")
 MOST_OF_A_KIND = 3
-
-
-class TaskType(StrEnum):
-    """ALFWorld's six types."""
-
-    PLACE = "pick_and_place_simple"
-    LOOK = "look_at_obj_in_light"
-    CLEAN = "pick_clean_then_place_in_recep"
-    HEAT = "pick_heat_then_place_in_recep"
-    COOL = "pick_cool_then_place_in_recep"
-    TWO = "pick_two_obj_and_place"
-
-    @property
-    def transform(self) -> str | None:
-        """What must be done to the object: clean, heat, cool or nothing."""
-        return _TRANSFORMS.get(self)
-
-
-_TRANSFORMS = {TaskType.CLEAN: "clean", TaskType.HEAT: "heat", TaskType.COOL: "cool"}
 
 
 @dataclass(frozen=True, slots=True)

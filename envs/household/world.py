@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from envs.household.catalog import APPLIANCE, OBJECTS
-from envs.household.task import Task, TaskType
+from envs.household.task import Task
+from envs.task_type import TaskType
 
 NOTHING_HAPPENS = "Nothing happens."
 _BLADES = frozenset(kind.name for kinds in OBJECTS.values() for kind in kinds if kind.blade)

@@ -5,18 +5,22 @@ What pages have in common is here; where an episode begins, how long the page is
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from envs.arguments import whole_number
+from envs.arguments import one_of, whole_number
 from envs.errors import EnvironmentArgumentError, NoEpisodeError
 from envs.text_env import TextEnv
-from envs.web.browser import Tab
+from envs.web.browser import BrowserLostError, Tab
 from envs.web.view import ActionError, Mouse, PageView, WebAction, parse
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
+T = TypeVar("T")
+
+SPLITS = ("train", "test")
 CALL_S = 20.0
 """Seconds that an action may take in the browser."""
 ACTION_MS = 500.0
@@ -40,6 +44,7 @@ class WebEnv(TextEnv):
     """Success is a reward of 1.
 
     Args:
+        split: `train` or `test`; what decides the chance of the pages is never the same in both.
         max_turns: actions per episode.
         screenshot: put a PNG of the page into `info["screenshot"]`, as bytes.
     """
@@ -49,12 +54,16 @@ class WebEnv(TextEnv):
     commands: ClassVar[frozenset[str]]
     """Names of the actions that there are."""
 
-    def __init__(self, max_turns: int, screenshot: bool) -> None:
+    def __init__(self, split: str, max_turns: int, screenshot: bool) -> None:
         super().__init__()
         if not isinstance(screenshot, bool):
             raise EnvironmentArgumentError(f"screenshot is {screenshot!r}; it must be true or false")
         self.max_turns = whole_number("max_turns", max_turns, 1)
         self.screenshot = screenshot
+        one_of("split", split, SPLITS)
+        self.split = split
+        self.page_seed = 0
+        """What decides the chance of this episode's pages."""
         self.view: PageView | None = None
         """The page as it is now."""
         self._tab: Tab | None = None
@@ -116,6 +125,20 @@ class WebEnv(TextEnv):
         if self._tab is not None:
             self._tab.close()
         self._tab = None
+
+    def _draw(self, tasks: Sequence[T]) -> T:
+        """One of the tasks and the seed of its pages, by `np_random`."""
+        task = tasks[int(self.np_random.integers(len(tasks)))]
+        self.page_seed = 2 * int(self.np_random.integers(2**30)) + SPLITS.index(self.split)
+        return task
+
+    @staticmethod
+    def _start_safely(start: Callable[[], T]) -> T:
+        """What `start` makes, once more where the browser is lost: what happened to another tab's browser is no fault of this task."""
+        try:
+            return start()
+        except BrowserLostError:
+            return start()
 
     def _begun(self, moment: Moment) -> None:
         """An episode starts with this page."""

@@ -7,8 +7,9 @@ import numpy as np
 from envs.household.catalog import LAMPS, OBJECTS, Room
 from envs.household.env import HouseholdEnv
 from envs.household.layout import Layout
-from envs.household.task import Goal, Task, TaskType
+from envs.household.task import Goal, Task
 from envs.household.world import NOTHING_HAPPENS, Household, State
+from envs.task_type import TaskType
 
 KITCHEN = ("countertop 1", "countertop 2", "cabinet 1", "cabinet 2", "fridge 1", "microwave 1", "sinkbasin 1", "stoveburner 1")
 BEDROOM = ("bed 1", "desk 1", "desk 2", "sidetable 1", "drawer 1", "drawer 2", "shelf 1")

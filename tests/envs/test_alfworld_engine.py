@@ -10,13 +10,13 @@ from envs import EnvironmentArgumentError, MissingNeedError
 from envs.alfworld import data_folder
 from envs.alfworld.engine_package import module
 from envs.alfworld.env import AlfworldEnv
-from envs.alfworld.game import SPLITS
 from envs.alfworld.generator import generate
 from envs.alfworld.world import World
 from envs.household.alfworld_rules import AlfworldHousehold
 from envs.household.env import HouseholdEnv
 from envs.household.task import generate as household_task
 from envs.household.world import Household
+from envs.task_type import SPLITS
 
 
 def test_the_world_is_textworlds_own_environment():

@@ -12,7 +12,7 @@ import envs
 from envs import EnvironmentArgumentError, NoEpisodeError
 from envs.alfworld import worlds
 from envs.alfworld.env import AlfworldEnv
-from envs.alfworld.game import TaskType
+from envs.task_type import TaskType
 
 ROOT = Path(__file__).parents[2]
 SEED = 11

@@ -7,7 +7,7 @@ import pytest
 from envs.alfworld.engine_package import module
 from envs.alfworld.env import AlfworldEnv
 from envs.alfworld.expert import Expert
-from envs.alfworld.game import TaskType
+from envs.task_type import TaskType
 
 
 def played(env: AlfworldEnv) -> tuple[bool, list[str]]:

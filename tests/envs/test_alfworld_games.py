@@ -8,8 +8,9 @@ import pytest
 
 from envs.alfworld.engine_package import constants
 from envs.alfworld.floor_plan import floor_plan, numbers
-from envs.alfworld.game import SPLITS, Game, TaskType
+from envs.alfworld.game import Game
 from envs.alfworld.generator import generate
+from envs.task_type import SPLITS, TaskType
 
 ROOMS = ("Kitchen", "LivingRoom", "Bedroom", "Bathroom")
 

@@ -12,6 +12,7 @@ from uncopied_world import UncopiedEnv
 import envs
 from envs import Abilities, CheckReport, EnvironmentArgumentError, ForkKind, UnknownEnvironmentError, registry
 from envs.answer import Answer
+from envs.checking import fork_checks
 from envs.checking.check_env import CHECKS
 from envs.checking.report import CounterExample, Verdict, shown
 
@@ -183,3 +184,8 @@ def test_what_cannot_be_checked_is_an_error():
             envs.check_env("branchwise/Household-v0", **wrong)
     with pytest.raises(EnvironmentArgumentError, match="has no split 'test'"):
         envs.check_env("branchwise/Household-v0", split="test")
+
+
+@pytest.mark.parametrize(("count", "held", "rounds"), [(60, 60 * 300, 4), (60, 60 * 1100, 1), (60, 60 * 700, 2), (10, 0, 20), (0, 0, 0)])
+def test_snapshots_are_kept_until_they_hold_enough_or_are_many(count, held, rounds):
+    assert fork_checks._rounds(count, held) == rounds

@@ -13,6 +13,7 @@ import envs
 from envs import Abilities, AbilityError, EnvironmentArgumentError, ForkKind, NoEpisodeError
 from envs.forking.choice import forkable
 from envs.forking.forkable_env import ForkableEnv
+from envs.forking.known_state import known_state
 from envs.forking.waypoint import ForkDivergedError, Waypoint
 
 
@@ -173,6 +174,34 @@ def test_what_is_no_snapshot_is_refused():
     env.reset(seed=0)
     with pytest.raises(EnvironmentArgumentError, match="a tuple is no snapshot of this environment"):
         env.restore((1, 2))
+
+
+class Nameless(Counting):
+    """Has no signature."""
+
+    def state_signature(self) -> str:
+        raise AbilityError("it has none")
+
+
+def test_a_state_without_a_signature_is_named_by_the_way_that_led_there():
+    env, other = (ForkableEnv(Nameless(), native=None, replay=True) for _ in range(2))
+    names: list[str] = []
+    for actions in ((), ("a",), ("a", "bb"), ("bb", "a")):
+        env.reset(seed=1)
+        for action in actions:
+            env.step(action)
+        names.append(known_state(env))
+        other.restore(env.snapshot())
+        assert known_state(other) == names[-1]
+    env.reset(seed=2)
+    assert len({*names, known_state(env)}) == 5
+    with pytest.raises(AbilityError, match="it has none"):
+        known_state(Nameless())
+    with pytest.raises(AbilityError, match="it has none"):
+        known_state(ForkableEnv(Nameless(), native=None, replay=True))
+    signed = replayed()
+    signed.reset(seed=1)
+    assert known_state(signed) == signed.state_signature()
 
 
 def test_everything_else_is_the_environments():

@@ -13,7 +13,7 @@ from small_rooms import any_of, repeat, started, wander
 import envs
 from envs import EnvironmentArgumentError, NoEpisodeError
 from envs.household.env import HouseholdEnv
-from envs.household.task import SPLITS, TaskType
+from envs.task_type import SPLITS, TaskType
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,12 +7,14 @@ import pytest
 from small_rooms import any_of, furnish, play
 
 import envs
+from envs.arguments import read_rates
 from envs.errors import EnvironmentArgumentError
 from envs.household.catalog import OBJECTS
 from envs.household.env import HouseholdEnv
 from envs.household.expert import FLAWLESS, IDLE, FlawRates, Flaws, expert_action
-from envs.household.task import SPLITS, TaskType, generate
+from envs.household.task import generate
 from envs.household.world import Household, State
+from envs.task_type import SPLITS, TaskType
 
 
 def solve(house: Household, state: State, flaws: Flaws = FLAWLESS, turns: int = 50) -> tuple[int | None, list[str]]:
@@ -244,7 +246,7 @@ def test_without_habits_a_demonstrator_is_the_flawless_expert():
 @pytest.mark.parametrize("rate", [-0.1, 1.01, float("nan"), float("inf"), "0.5", None, True, [0.5]])
 def test_a_rate_that_cannot_be_is_named(rate):
     with pytest.raises(EnvironmentArgumentError, match=r"habit forget is .*; it must be a number from 0 to 1"):
-        FlawRates.of({"forget": rate})
+        read_rates(FlawRates, {"forget": rate}, "the household's")
 
 
 def test_two_ways_of_searching_exclude_each_other():

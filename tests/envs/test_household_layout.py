@@ -7,7 +7,8 @@ import pytest
 
 from envs.household.catalog import APPLIANCE, FURNITURE, LAMPS, OBJECTS, OPENABLE, Room, entity_kinds
 from envs.household.layout import TRAIN_LAYOUTS, UNSEEN_LAYOUTS, layouts
-from envs.household.task import SPLITS, generate
+from envs.household.task import generate
+from envs.task_type import SPLITS
 
 ROOMS = pytest.mark.parametrize("room", list(Room))
 

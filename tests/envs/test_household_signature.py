@@ -4,8 +4,8 @@ import numpy as np
 from small_rooms import any_of, furnish, play, repeat, started, wander
 
 from envs.household.env import HouseholdEnv
-from envs.household.task import TaskType
 from envs.household.world import Household, State
+from envs.task_type import TaskType
 
 
 def at(house: Household, state: State, turns: int = 0) -> HouseholdEnv:

@@ -7,8 +7,9 @@ import pytest
 from small_rooms import furnish, kind_of, play
 
 from envs.household.catalog import APPLIANCE, LAMPS, OBJECTS, Room
-from envs.household.task import MOST_OF_A_KIND, SPLITS, Task, TaskType, generate
+from envs.household.task import MOST_OF_A_KIND, Task, generate
 from envs.household.world import Household, State
+from envs.task_type import SPLITS, TaskType
 
 TRANSFORMS = {TaskType.CLEAN: ("clean", "sinkbasin 1"), TaskType.HEAT: ("heat", "microwave 1"), TaskType.COOL: ("cool", "fridge 1")}
 TYPES = pytest.mark.parametrize("type", list(TaskType))

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from small_rooms import any_of, every_command, furnish, play, refused, says
 
 from envs.household.catalog import Room
-from envs.household.task import TaskType, generate
+from envs.household.task import generate
 from envs.household.world import NOTHING_HAPPENS, Household
+from envs.task_type import TaskType
 
 GOAL = (TaskType.PLACE, "egg", "garbagecan")  # Never met in these rooms, so that rules are seen without it.
 HELD = ("go to countertop 1", "take apple 1 from countertop 1")

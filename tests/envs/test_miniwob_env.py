@@ -192,6 +192,6 @@ def test_an_environment_outlives_its_browser(make):
 
 @pytest.mark.slow
 def test_what_is_declared_is_proved(monkeypatch):
-    monkeypatch.setattr(fork_checks, "_LEAST_KEPT", 10)  # Snapshots that are replayed hold nothing but text.
+    monkeypatch.setattr(fork_checks, "_MOST_KEPT", 10)  # Snapshots that are replayed hold nothing but text.
     report = check_env("branchwise/MiniWobBasics-v0", seeds=1, steps=4, tasks=["click-checkboxes"])
     assert report.passed, str(report)

@@ -187,7 +187,7 @@ def test_the_expert_of_the_example_reaches_full_reward():
 
 @pytest.mark.slow
 def test_what_pages_declare_is_proved(monkeypatch):
-    monkeypatch.setattr(fork_checks, "_LEAST_KEPT", 10)
+    monkeypatch.setattr(fork_checks, "_MOST_KEPT", 10)
     report = check_env("branchwise/PageRooms-v0", seeds=1, steps=4)
     assert report.passed, str(report)
 

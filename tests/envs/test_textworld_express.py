@@ -42,6 +42,18 @@ def test_a_fork_is_the_same_game_and_the_expert_is_lost_after_another_action(coi
     assert coin.reset(seed=4) == first != coin.reset(seed=5)
 
 
+def test_a_game_has_one_solution_however_often_it_is_begun(coin):
+    def solution() -> list[str]:
+        coin.reset(seed=3)
+        actions, ended = [], False
+        while not ended:
+            actions.append(coin.expert_action())
+            ended = coin.step(actions[-1])[2]
+        return actions
+
+    assert solution() == solution() == solution()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

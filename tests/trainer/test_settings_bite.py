@@ -106,6 +106,7 @@ BITES: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("agent.memory_settings.turns", 1, "trees", WINDOW),
     ("agent.memory_settings.share", 0.0, "trees", {**WINDOW, "agent.memory_settings.turns": 2}),
     ("warmstart.seed", 1, "start", {}),
+    ("warmstart.tokenizer_episodes", 1, "start", {}),
     ("warmstart.episodes", 1, "start", {}),
     ("warmstart.steps", 2, "start", {}),
     ("warmstart.tokens_per_step", 16, "start", {}),

@@ -29,6 +29,8 @@ def folder_of(path: Path, **changes: Any) -> Path:
         ("env__max_turns", 5, False),
         ("policy__hidden", 32, False),
         ("warmstart__steps", 4, False),
+        ("warmstart__tokenizer_episodes", 400, True),
+        ("warmstart__tokenizer_episodes", 3, False),
         ("warmstart__habits__lazy", 1.0, False),
         ("run__shards", 3, False),
     ],

@@ -12,6 +12,8 @@ class WarmstartConfig(Section):
 
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Decides the initial weights, the episodes and their order."""
+    tokenizer_episodes: int = Field(default=400, ge=1, le=10_000_000)
+    """Expert episodes that the tokenizer of a policy that is built here is learned from; fewer suit environments that take long."""
     episodes: int = Field(default=6000, ge=1, le=10_000_000)
     """Expert episodes that are recorded."""
     steps: int = Field(default=3000, ge=0, le=10_000_000)

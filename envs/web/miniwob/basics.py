@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.arguments import check_rates
+from envs.arguments import check_rates, read_rates
 from envs.errors import EnvironmentArgumentError, nearest
 from envs.web.miniwob.env import MiniWobEnv
 from envs.web.miniwob.expert import SOLVERS, Unsolved, expert_action
@@ -24,14 +24,6 @@ class FlawRates:
 
     def __post_init__(self) -> None:
         check_rates(self)
-
-    @classmethod
-    def of(cls, habits: dict[str, Any]) -> "FlawRates":
-        """From a table of the configuration; a name that is none, or no rate, is an `EnvironmentArgumentError`."""
-        for name in habits:
-            if name not in cls.__dataclass_fields__:
-                raise EnvironmentArgumentError(f"MiniWoB's demonstrator has no habit {name!r}; {nearest(name, cls.__dataclass_fields__)}")
-        return cls(**habits)
 
 
 class MiniWobBasicsEnv(MiniWobEnv):
@@ -63,7 +55,7 @@ class MiniWobBasicsEnv(MiniWobEnv):
 
     def demonstrator(self, rng: np.random.Generator, **habits: Any) -> Callable[[], str]:
         """An expert with flaws; `habits` are the rates in `FlawRates`."""
-        if rng.random() >= FlawRates.of(habits).careless:
+        if rng.random() >= read_rates(FlawRates, habits, "MiniWoB's").careless:
             return self.expert_action
         return lambda: _careless(self.expert_action(), self._now()[1], rng)
 

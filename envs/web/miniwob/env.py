@@ -8,8 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from envs.arguments import one_of
-from envs.web.browser import AllowedHosts, BrowserLostError, shared_browser
+from envs.web.browser import AllowedHosts, shared_browser
 from envs.web.browser.pinned import Pinned
 from envs.web.miniwob.pages import PAGES, Page, chosen_pages, images, page_url
 from envs.web.view import VIEW_SCRIPT, Mouse, PageView, Settings, WebAction, carry_out, quoted_words
@@ -19,7 +18,6 @@ from envs.web.web_env import ACTION_MS, CALL_S, Moment, WebEnv
 if TYPE_CHECKING:
     from playwright.async_api import Page as Shown
 
-SPLITS = ("train", "test")
 _WIDTH, _HEIGHT = 500, 320
 _VIEW = Settings(
     skip="#query, #reward-display, #click-canvas, #sync-task-cover",
@@ -77,25 +75,18 @@ class MiniWobEnv(WebEnv):
         tasks: tuple[str, ...] | list[str] | None = None,
         screenshot: bool = False,
     ) -> None:
-        super().__init__(max_turns, screenshot)
-        one_of("split", split, SPLITS)
-        self.split = split
+        super().__init__(split, max_turns, screenshot)
         self.tasks = chosen_pages(tasks)
         self.task: Page | None = None
         """The page of this episode."""
-        self.page_seed = 0
         self.utterance = ""
         """The task in words."""
         self._loaded: str | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        self.task = PAGES[self.tasks[int(self.np_random.integers(len(self.tasks)))]]
-        self.page_seed = 2 * int(self.np_random.integers(2**30)) + SPLITS.index(self.split)
-        try:
-            said = self._start(self.task)
-        except BrowserLostError:
-            said = self._start(self.task)  # What happened to another tab's browser is no fault of this task.
+        task = self.task = PAGES[self._draw(self.tasks)]
+        said = self._start_safely(lambda: self._start(task))
         self.utterance = _utterance(said["utterance"])
         moment = _moment(said)
         self._begun(moment)

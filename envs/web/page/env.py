@@ -8,8 +8,8 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from envs.arguments import one_of, whole_number
-from envs.web.browser import BrowserLostError, Tab, shared_browser
+from envs.arguments import whole_number
+from envs.web.browser import Tab, shared_browser
 from envs.web.browser.pinned import Pinned
 from envs.web.page.example import FOLDER, TASKS
 from envs.web.page.loading import Loading
@@ -22,7 +22,6 @@ from envs.web.web_env import ACTION_MS, CALL_S, Moment, WebEnv
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-SPLITS = ("train", "test")
 _ALONE = f"({files('envs.web.page').joinpath('alone.js').read_text(encoding='utf-8')})()"
 _LOOKS = 5
 """Times that a page may go elsewhere of its own accord after an action before it is looked at all the same."""
@@ -72,9 +71,7 @@ class PageEnv(WebEnv):
         height: int = 720,
         screenshot: bool = False,
     ) -> None:
-        super().__init__(max_turns, screenshot)
-        one_of("split", split, SPLITS)
-        self.split = split
+        super().__init__(split, max_turns, screenshot)
         self.size = (whole_number("width", width, 100, 4096), whole_number("height", height, 100, 4096))
         if tasks is None and folder is None:
             tasks, folder = TASKS, FOLDER
@@ -82,7 +79,6 @@ class PageEnv(WebEnv):
         self.tasks = parse_tasks(tasks, self.site)
         self.task: PageTask = self.tasks[0]
         """Of this episode."""
-        self.page_seed = 0
         self._loading: Loading | None = None
         self._elapsed_ms = 0.0
         self._script: str | None = None
@@ -92,12 +88,8 @@ class PageEnv(WebEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        self.task = self.tasks[int(self.np_random.integers(len(self.tasks)))]
-        self.page_seed = 2 * int(self.np_random.integers(2**30)) + SPLITS.index(self.split)
-        try:
-            moment = self._start()
-        except BrowserLostError:
-            moment = self._start()  # What happened to another tab's browser is no fault of this task.
+        self.task = self._draw(self.tasks)
+        moment = self._start_safely(self._start)
         self._begun(moment)
         news = f"{moment.news}\n\n" if moment.news else ""
         return f"Your task is to: {self.task.goal}\n\n{news}{self._shown(moment.view)}", self._info(True, moment.reward)

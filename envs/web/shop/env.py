@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.arguments import one_of, whole_number
+from envs.arguments import one_of, read_rates, whole_number
 from envs.errors import NoEpisodeError
 from envs.text_env import TextEnv
 from envs.web.shop.catalogue import LEAST, MOST, shared_catalogue
@@ -83,7 +83,7 @@ class ShopEnv(TextEnv):
 
     def demonstrator(self, rng: np.random.Generator, **habits: Any) -> Callable[[], str]:
         """An expert with flaws; `habits` are the rates in `FlawRates`."""
-        flaws = FlawRates.of(habits).draw(rng)
+        flaws = read_rates(FlawRates, habits, "the shop's").draw(rng)
         return lambda: self.expert_action(flaws)
 
     def _follow(self, action: str) -> Session | None:

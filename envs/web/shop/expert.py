@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from envs.arguments import check_rates
-from envs.errors import EnvironmentArgumentError, nearest
 from envs.web.shop.catalogue import Catalogue
 from envs.web.shop.goal import Goal
 from envs.web.shop.product import Product
@@ -45,14 +44,6 @@ class FlawRates:
 
     def __post_init__(self) -> None:
         check_rates(self)
-
-    @classmethod
-    def of(cls, habits: dict[str, float]) -> "FlawRates":
-        """From named rates; an unknown name is an error that names the nearest."""
-        for name in habits:
-            if name not in cls.__dataclass_fields__:
-                raise EnvironmentArgumentError(f"the shop's demonstrator has no habit {name!r}; {nearest(name, cls.__dataclass_fields__)}")
-        return cls(**habits)
 
     def draw(self, rng: np.random.Generator) -> Flaws:
         """The flaws of one episode."""

@@ -1,0 +1,1 @@
+"""The parts of the benchmark of environments; `benchmarks.envs` runs them."""
