@@ -4,7 +4,7 @@ import gc
 import math
 import pickle
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ _SLACK_B = 32
 _NOISE_B = 2**16
 """Bytes that may stay behind where snapshots are few, because each is a process or a sandbox, which also holds a file open."""
 _MOST_KEPT = 200
-"""Snapshots that are held at once, in whole rounds of the episodes, unless fewer hold `_ENOUGH_B`; fewer too where each is a process."""
+"""Snapshots that are held at once, as many of each state, unless fewer hold `_ENOUGH_B`; fewer too where each is a process."""
 _ENOUGH_B = 2**16
 """Bytes that snapshots hold at once, beside which nothing counts that Python keeps for itself: what stays behind of fewer shows as well."""
 
@@ -121,20 +121,22 @@ def memory(player: Player) -> str:
     costly = player.spec.abilities.fork in (ForkKind.PROCESS, ForkKind.SANDBOX)
     kept: list[Any] = []
 
-    def fill(episodes: Sequence[Episode]) -> None:
+    episodes = player.episodes[: 1 if costly else None]
+    limit_s = player.limit_s(env) * (sum(len(episode.turns) for episode in episodes) + 1)
+
+    def fill(copies: int) -> None:
         for episode in episodes:
             env.reset(seed=episode.seed)
             for action in episode.actions:
-                kept.append(env.snapshot())
+                kept.extend(env.snapshot() for _ in range(copies))
                 env.step(action)
 
-    def left_behind(episodes: Sequence[Episode]) -> tuple[int, int, int]:
-        limit_s = player.limit_s(env) * (sum(len(episode.turns) for episode in episodes) + 1)
-        return _left_behind(lambda: call_within(lambda: fill(episodes), limit_s), kept)
+    def left_behind(copies: int) -> tuple[int, int, int]:
+        return _left_behind(lambda: call_within(lambda: fill(copies), limit_s * copies), kept)
 
-    held, left, files = left_behind(player.episodes[: 1 if costly else None])
-    if not costly and (rounds := _rounds(len(kept), held)) > 1:
-        held, left, files = left_behind(player.episodes * rounds)
+    held, left, files = left_behind(1)
+    if not costly and (copies := _copies(len(kept), held)) > 1:
+        held, left, files = left_behind(copies)
     if files > 0:
         fail(f"{files} open files are left of {len(kept)} snapshots that were let go")
     if left > max(held // 2, _NOISE_B if costly else _SLACK_B * len(kept)):
@@ -143,8 +145,8 @@ def memory(player: Player) -> str:
     return f"{count} snapshots of {held / max(count, 1):.0f} bytes let go"
 
 
-def _rounds(count: int, held: int) -> int:
-    """How often the episodes are played until enough is held, where `count` snapshots, of one round, hold `held` bytes."""
+def _copies(count: int, held: int) -> int:
+    """How many snapshots are taken of each state so that enough is held, where `count` snapshots, one of each, hold `held` bytes."""
     wanted = min(_MOST_KEPT, math.ceil(count * _ENOUGH_B / max(held, 1)))
     return math.ceil(wanted / max(count, 1))
 

@@ -186,6 +186,6 @@ def test_what_cannot_be_checked_is_an_error():
         envs.check_env("branchwise/Household-v0", split="test")
 
 
-@pytest.mark.parametrize(("count", "held", "rounds"), [(60, 60 * 300, 4), (60, 60 * 1100, 1), (60, 60 * 700, 2), (10, 0, 20), (0, 0, 0)])
-def test_snapshots_are_kept_until_they_hold_enough_or_are_many(count, held, rounds):
-    assert fork_checks._rounds(count, held) == rounds
+@pytest.mark.parametrize(("count", "held", "copies"), [(60, 60 * 300, 4), (60, 60 * 1100, 1), (60, 60 * 700, 2), (10, 0, 20), (0, 0, 0)])
+def test_snapshots_are_kept_until_they_hold_enough_or_are_many(count, held, copies):
+    assert fork_checks._copies(count, held) == copies
