@@ -173,6 +173,7 @@ class VLLMEngine(TurnEngine):
         ended = [(handle, _nothing()) for handle in self._full]
         self._full.clear()
         if self._requests and not ended:
+            _join_threads()
             outputs = self._llm.step()
             ended = [self._read(self._requests[output.request_id], output) for output in outputs]
             for output in outputs:
@@ -312,3 +313,10 @@ def _nothing() -> Sample:
 def _summary(error: BaseException) -> str:
     """The first two lines of what a library said, as one line."""
     return " ".join(line.strip() for line in str(error).strip().splitlines()[:2]) or type(error).__name__
+
+
+def _join_threads() -> None:
+    """Have the calling thread use torch's number of threads, which it takes over when it first asks; vLLM counts threads without asking."""
+    import torch
+
+    torch.get_num_threads()
