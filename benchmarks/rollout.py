@@ -4,7 +4,7 @@
 
 Parts: fork_cache (prompt tokens that forks take from the cache), tree_cost (tokens and model calls of a leaf), engine_speed (tokens per
 second against plain generate), sampler_load (the sampler's own share of the time), turn_work (cost of a turn against its number),
-branching_rules (every branching rule against none). Under eight minutes on two cores; `--quick` measures the same on less in under one.
+branching_rules (every branching rule against none). Tens of minutes on two cores; `--quick` measures the same on less in about one.
 What a machine lacks (vLLM's environment, the package of SmolLM2) is left out, and said below the table.
 """
 
